@@ -2,6 +2,7 @@ import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Receiver, startReceiver } from "#event-service/delivery/replica.fixture.ts";
 import { startTestSmtp, type TestSmtp } from "#identity-service/testing/test-smtp.ts";
 import {
   findRedisProgram,
@@ -20,6 +21,7 @@ import { carryOut, type MadeFault, planFaults, planText, SHORT_SECONDS, SHORT_SE
 import { type Circumstances, report } from "./report.ts";
 import { judge, RULES, type RuleName } from "./rules.ts";
 import { newWorld, routesTo, startUpstream, UNLIMITED, UNTHROTTLED } from "./system-under-load.ts";
+import { registerWebhook } from "./webhooks.ts";
 
 /** `chaos-short` is always the same; `chaos` makes ten minutes of faults by a new seed. A seed that failed can be given again. */
 const SECONDS = Number(process.env.CHAOS_SECONDS ?? SHORT_SECONDS);
@@ -48,6 +50,8 @@ let system: CrashingSystem;
 let redis: TestRedis | undefined;
 let smtp: TestSmtp;
 let upstream: Awaited<ReturnType<typeof startUpstream>>;
+/** Of webhooks, by the edges that lead to them. */
+const receivers = new Map<string, Receiver>();
 const edges = new Map<string, FaultyEdge>();
 let history: History;
 let verdict: ReturnType<typeof judge>;
@@ -69,6 +73,7 @@ beforeAll(
       provider: true,
     });
     await useSeveralLogs();
+    const webhooks = await Promise.all([...receivers].map(([edge, receiver]) => register(edge, receiver)));
     const end = new AbortController();
     const world = newWorld(system, { urls: system.gateways, seed: SEED + 1, signal: end.signal, smtp });
     calls = world.calls;
@@ -87,17 +92,18 @@ beforeAll(
     await untilEach(ENOUGH, calls.length);
     end.abort();
     await Promise.all(clients);
-    history = await readHistory(system, { calls, received: upstream.received, logs: LOGS });
+    history = await readHistory(system, { calls, received: upstream.received, webhooks, logs: LOGS });
     verdict = judge(history);
     logs = await readLogs();
     await keep();
     const answered = calls.filter(({ answer }) => answer !== undefined).length;
     say(
       `chaos: ${calls.length} calls, ${answered} answered, ${calls.filter(isSuccess).length} succeeded; ` +
-        `${upstream.received.length} reached the upstream; ${history.entries.length} entries`,
+        `${upstream.received.length} reached the upstream; ${history.entries.length} entries; ` +
+        `${webhooks.map(({ received }) => received.length).join(" and ")} attempts at the webhooks`,
     );
   },
-  1_000_000 + SECONDS * 3_000,
+  1_600_000 + SECONDS * 3_000,
 );
 
 afterAll(async () => {
@@ -107,6 +113,7 @@ afterAll(async () => {
   await smtp?.close();
   await redis?.remove();
   upstream?.close();
+  for (const receiver of receivers.values()) receiver.close();
 });
 
 test.each(Object.keys(RULES) as RuleName[])("%s", (name) => {
@@ -190,6 +197,12 @@ async function useSeveralLogs(): Promise<void> {
   }
 }
 
+function register(edge: string, receiver: Receiver) {
+  const url = new URL(receiver.url);
+  url.port = String(edges.get(edge)?.port);
+  return registerWebhook(system, { receiver, url: url.href, logs: LOGS });
+}
+
 /** Leads everything that a process calls over an edge. */
 async function detoured(name: string, environment: Record<string, string>): Promise<Record<string, string>> {
   const changed: Record<string, string> = {
@@ -211,10 +224,15 @@ async function detoured(name: string, environment: Record<string, string>): Prom
     url.port = String(await over("database", Number(url.port)));
     changed.DATABASE_URL = url.href;
   }
-  if (redis !== undefined && !name.startsWith("audit"))
+  if (redis !== undefined && !/^(audit|event)/.test(name))
     changed.REDIS_URL = `redis://127.0.0.1:${await over("redis", redis.port)}`;
   if (environment.SMTP_URL !== undefined)
     changed.SMTP_URL = `smtp://127.0.0.1:${await over("mail", smtp.port)}`;
+  if (name.startsWith("event")) {
+    const receiver = await startReceiver();
+    await over("receiver", Number(new URL(receiver.url).port));
+    receivers.set(`${name}>receiver`, receiver);
+  }
   if (environment.ROUTES_FILE !== undefined) {
     changed.ROUTES_FILE = join(environment.ROUTES_FILE, "..", `routes-of-${name}.yaml`);
     await writeFile(changed.ROUTES_FILE, routesTo(await over("upstream", upstream.port)));

@@ -3,6 +3,7 @@ import type { Sql } from "#kit/database/postgres.ts";
 import { databaseOfSystem } from "#tests/support/database/system-database.ts";
 import { auditDatabase } from "#tests/support/system/audit-logs.ts";
 import type { System } from "#tests/support/system/system.ts";
+import { missingOf } from "./rules.ts";
 
 /** A refresh token, as its text says. */
 export interface Leaf {
@@ -78,6 +79,9 @@ export interface Received {
 /** What of an entry of the audit log the rules look at. */
 export interface Entry {
   id: string;
+  log: number;
+  /** In its log. 0: it has none. */
+  sequence: number;
   producerId: string;
   producerSequence: number;
   producerName: string;
@@ -94,6 +98,25 @@ export interface Approval {
   userId: string;
   digest: string;
   transaction: string;
+}
+
+/** One attempt to deliver an event, as the receiver saw it. */
+export interface ReceivedEvent {
+  id: string;
+  log: number;
+  sequence: number;
+  subject: string;
+  /** By the secret of the webhook, at the time of its receipt. */
+  isSigned: boolean;
+}
+
+/** A webhook for events of every type. */
+export interface Webhook {
+  url: string;
+  /** By log: its last entry when there was the webhook. It is owed the events after it. */
+  after: Readonly<Record<number, number>>;
+  /** In the order of their receipt, also what came again. */
+  received: readonly ReceivedEvent[];
 }
 
 /** What there is to judge by: calls as the clients saw them, and at the end the upstream and the databases. */
@@ -113,25 +136,34 @@ export interface History {
   firstNames: ReadonlyMap<string, string>;
   /** By session that is over: why, as the database says. For whoever reads what broke a rule. */
   reasons: ReadonlyMap<string, string>;
+  webhooks: readonly Webhook[];
 }
 
 const PATIENCE_MS = 300_000;
+/** After its second failure an event waits for five minutes. */
+const WEBHOOK_PATIENCE_MS = 600_000;
 
 interface HistoricSystem extends Pick<System, "home" | "ports"> {
   /** Of all gateways, as text. */
   metrics(): Promise<string>;
 }
 
-/** What the upstream and the databases hold, once all that waits on disks and in outboxes is in the log. */
+interface Known extends Pick<History, "calls" | "received">, Partial<Pick<History, "webhooks">> {
+  logs?: readonly number[];
+}
+
+/** What the upstream, the webhooks and the databases hold, once all that waits on disks and in outboxes is in the log and sent. */
 export async function readHistory(
   system: HistoricSystem,
-  { calls, received, logs = [0] }: Pick<History, "calls" | "received"> & { logs?: readonly number[] },
+  { calls, received, webhooks = [], logs = [0] }: Known,
 ): Promise<History> {
   await untilDrained(system);
   await using identity = await databaseOfSystem(system, "identity");
   await using token = await databaseOfSystem(system, "token");
   const owedEvents = [...(await recordedEvents(identity.sql)), ...(await recordedEvents(token.sql))];
   const read = await Promise.all(logs.map((log) => readLog(system, log)));
+  const entries = read.flatMap((log) => log.entries);
+  await untilSent(webhooks, entries);
   const approvals = await identity.sql<Approval[]>`
     select id, user_id as "userId", encode(digest, 'hex') as digest, transaction_text as transaction
     from approvals where given_at is not null`;
@@ -146,7 +178,8 @@ export async function readHistory(
   return {
     calls,
     received,
-    entries: read.flatMap(({ entries }) => entries),
+    webhooks,
+    entries,
     owedEvents,
     numbered: read
       .map(({ numbered }) => numbered)
@@ -164,10 +197,10 @@ async function readLog(system: HistoricSystem, log: number): Promise<Pick<Histor
   // They are numbered a moment later.
   for (const endMs = performance.now() + PATIENCE_MS; ; await sleep(200)) {
     const entries = await sql<Entry[]>`
-      select id, producer_id as "producerId", producer_sequence::int as "producerSequence",
+      select id, ${log}::int as log, coalesce(sequence, 0)::int as sequence, producer_id as "producerId", producer_sequence::int as "producerSequence",
         producer_name as "producerName", kind, call_id as "callId", trace_id as "traceId",
         request_id as "requestId", outcome, http_status as "httpStatus"
-      from log_entries`;
+      from log_entries left join leaves using (position)`;
     const [numbered] = await sql<{ count: number; last: number }[]>`
       select count(*)::int as count, max(sequence)::int as last from leaves`;
     if (numbered !== undefined && (numbered.count === entries.length || performance.now() > endMs))
@@ -195,4 +228,11 @@ async function untilDrained(system: Pick<HistoricSystem, "metrics">): Promise<vo
   ) {
     if (performance.now() > endMs) throw new Error(`not drained:\n${await system.metrics()}`);
   }
+}
+
+/** Until each webhook was sent what the log has. What is missing in the end is for the rules. */
+async function untilSent(webhooks: readonly Webhook[], entries: readonly Entry[]): Promise<void> {
+  const endMs = performance.now() + WEBHOOK_PATIENCE_MS;
+  while (webhooks.some((webhook) => missingOf(webhook, entries).length > 0) && performance.now() < endMs)
+    await sleep(500);
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { NETWORKS, planFaults, planText, SHORT_SECONDS, SHORT_SEED } from "./plan.ts";
+import { NETWORKS, planFaults, planText, SERVICES, SHORT_SECONDS, SHORT_SEED } from "./plan.ts";
 
 test("the same seed gives the same plan, and another seed another", () => {
   expect(planFaults(7, 600)).toEqual(planFaults(7, 600));
@@ -12,7 +12,7 @@ test("ten minutes reach every process and every network, in every way", () => {
   expect(NETWORKS.filter((network) => !whom.has(network))).toEqual([]);
   const deedsOf = (part: string) =>
     new Set(plans.filter(({ whom }) => whom === part).map(({ deed }) => deed));
-  for (const service of ["gateway", "identity-service", "token-service", "audit-service"]) {
+  for (const service of SERVICES) {
     for (const replica of [service, `${service}-2`]) {
       expect(deedsOf(replica)).toEqual(new Set(["kill", "freeze"]));
     }
@@ -23,19 +23,20 @@ test("ten minutes reach every process and every network, in every way", () => {
   expect(new Set(networkDeeds)).toEqual(new Set(["silent", "refused", "slow"]));
 });
 
-test("the short plan has a fault of each kind, and freezes a gateway and a token-service for longer than any deadline", () => {
+test("the short plan has a fault of each kind, freezes services for longer than any deadline, and refuses events", () => {
   const plan = planFaults(SHORT_SEED, SHORT_SECONDS);
   const partOf = (whom: string) => (whom.includes(">") ? "network" : whom.replace(/-2$/, ""));
   const done = new Set(plan.map(({ deed, whom }) => `${deed} ${partOf(whom)}`));
-  const services = ["gateway", "identity-service", "token-service", "audit-service", "postgres"];
-  const wanted = services.flatMap((service) => [`kill ${service}`, `freeze ${service}`]);
+  const wanted = [...SERVICES, "postgres"].flatMap((service) => [`kill ${service}`, `freeze ${service}`]);
   const ofNetworks = ["silent", "refused", "slow"].map((deed) => `${deed} network`);
   expect([...wanted, ...ofNetworks].filter((fault) => !done.has(fault))).toEqual([]);
   expect([...done].some((fault) => fault.endsWith(" redis"))).toBe(true);
-  for (const service of ["gateway", "token-service"]) {
+  const leastMs = { gateway: 3_000, "token-service": 3_000, "event-service": 10_000 };
+  for (const [service, ms] of Object.entries(leastMs)) {
     const freezes = plan.filter(({ deed, whom }) => deed === "freeze" && partOf(whom) === service);
-    expect(Math.max(...freezes.map(({ forMs }) => forMs))).toBeGreaterThan(3_000);
+    expect(Math.max(...freezes.map(({ forMs }) => forMs))).toBeGreaterThan(ms);
   }
+  expect(plan.some(({ deed, whom }) => deed === "refused" && whom.endsWith(">receiver"))).toBe(true);
 });
 
 test("no part has two faults at a time, and none lasts beyond the end", () => {

@@ -30,6 +30,7 @@ const history = {
   usedCodes: new Map(),
   firstNames: new Map(),
   reasons: new Map(),
+  webhooks: [],
 } satisfies History;
 const fault = (deed: "kill" | "freeze", startMs: number, endMs: number) => ({
   deed,

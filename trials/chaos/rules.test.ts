@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { Approval, Call, Entry, History, Leaf, Received } from "./history.ts";
+import type { Approval, Call, Entry, History, Leaf, Received, ReceivedEvent, Webhook } from "./history.ts";
 import { APPROVAL_LIFE_MS, judge, REVOCATION_BOUND_MS, RULES, type RuleName } from "./rules.ts";
 
 const NAMES = Object.keys(RULES) as RuleName[];
@@ -30,6 +30,8 @@ function audited(...all: Call[]): Entry[] {
       const status = answer?.status ?? 503;
       return {
         id: `entry ${entries}`,
+        log: 0,
+        sequence: entries,
         producerId: "producer",
         producerSequence: entries,
         producerName: "gateway",
@@ -74,9 +76,23 @@ function history(fields: Partial<History>): History {
     usedCodes: new Map(),
     firstNames: new Map(),
     reasons: new Map(),
+    webhooks: [],
     numbered: { count: all.length, last: all.length },
     ...fields,
     entries: all,
+  };
+}
+
+/** It is there since the first call. The last events came again after a crash, then one that the log took later. */
+function webhookFor(log: readonly Entry[]): Webhook {
+  const events = log
+    .filter(({ kind, sequence }) => kind !== "intent" && sequence > 2)
+    .map(({ id, sequence }): ReceivedEvent => ({ id, log: 0, sequence, subject: "ada", isSigned: true }));
+  const later = { id: "later", log: 0, sequence: 1_000, subject: "ada", isSigned: true };
+  return {
+    url: "https://shop.example.com",
+    after: { 0: 2 },
+    received: [...events, ...events.slice(-3), later],
   };
 }
 
@@ -173,6 +189,7 @@ function goodLife() {
         received(repeatedly, withApproval),
       ],
       entries: log,
+      webhooks: [webhookFor(log)],
       owedEvents: ["event"],
       approvals: [approval],
       usedCodes: new Map([["ada", 2]]),
@@ -206,6 +223,13 @@ const without = (
 /** With what the upstream was sent for one call changed. */
 const sent = (life: Life, of: Call, fields: Partial<Received>): Partial<History> => ({
   received: life.history.received.map((one) => (one.traceId === of.traceId ? { ...one, ...fields } : one)),
+});
+/** With what the webhook was sent changed. */
+const resent = (
+  { history: { webhooks } }: Life,
+  change: (received: readonly ReceivedEvent[]) => readonly ReceivedEvent[],
+): Partial<History> => ({
+  webhooks: webhooks.map((webhook) => ({ ...webhook, received: change(webhook.received) })),
 });
 const isOutcomeOf =
   ({ traceId }: Call) =>
@@ -377,6 +401,27 @@ const DAMAGES: Record<RuleName, Record<string, Damage>> = {
       numbered: { ...numbered, last: numbered.last + 1 },
     }),
   },
+  "a webhook is sent every event of the log, signed, and no other": {
+    "one is lost": (life) => resent(life, (events) => events.toSpliced(3, 1)),
+    "an event of a service is lost": (life) =>
+      resent(life, (events) => events.filter(({ id }) => id !== "event")),
+    "the first after it was made": ({ history: { webhooks } }) => ({
+      webhooks: webhooks.map((webhook) => ({ ...webhook, after: { 0: 1 } })),
+    }),
+    "one of another log": (life) =>
+      resent(life, (events) => events.map((event, index) => (index === 3 ? { ...event, log: 1 } : event))),
+    "an intent": (life) =>
+      resent(life, (events) => [...events, { ...(events[0] as ReceivedEvent), id: "entry 1", sequence: 1 }]),
+    "another number": (life) =>
+      resent(life, ([first, ...rest]) => [...rest, { ...(first as ReceivedEvent), sequence: 3 }]),
+    "without a signature": (life) =>
+      resent(life, ([first, ...rest]) => [...rest, { ...(first as ReceivedEvent), isSigned: false }]),
+  },
+  "a webhook is first sent the events of a subject in the order of the log": {
+    "one after the next": (life) =>
+      resent(life, ([first, second, ...rest]) => [second as ReceivedEvent, first as ReceivedEvent, ...rest]),
+    "one after all others": (life) => resent(life, ([first, ...rest]) => [...rest, first as ReceivedEvent]),
+  },
   "our own fault is never the client's": {
     "an internal error": (life) => altered(life, life.away, { answer: refused("internal_error", 500) }),
     "a good token is refused": (life) => altered(life, life.name, { answer: refused("token_invalid") }),
@@ -462,6 +507,7 @@ test("what a client may meet while something is away breaks no rule", () => {
     ...life.history,
     calls: [...life.history.calls, unheard, closed, away, cut, overtaken],
     entries: log.map((entry, index) => ({ ...entry, producerId: `${index}`, producerSequence: 1 })),
+    webhooks: [webhookFor(log)],
     numbered: { count: log.length, last: log.length },
   });
   expect(verdict).toEqual(Object.fromEntries(NAMES.map((name) => [name, []])));

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Call, CallKind, Entry, History, Received } from "./history.ts";
+import type { Call, CallKind, Entry, History, Received, ReceivedEvent, Webhook } from "./history.ts";
 import { described } from "./report.ts";
 
 /** A revocation is felt everywhere at the latest this long after its answer: the verifiers' trust in memory. */
@@ -52,6 +52,17 @@ interface View extends History {
 }
 
 type Rule = (view: View) => string[];
+
+/** An intent is no event: its outcome follows. */
+const isEvent = ({ kind }: Entry) => kind === "outcome" || kind === "event";
+
+/** Events of the log that a webhook has not been sent. */
+export function missingOf({ after, received }: Webhook, entries: readonly Entry[]): Entry[] {
+  const sent = new Set(received.map(({ id }) => id));
+  return entries.filter(
+    (entry) => isEvent(entry) && entry.sequence > (after[entry.log] ?? 0) && !sent.has(entry.id),
+  );
+}
 
 /** Each is a promise. A rule returns what breaks it. */
 export const RULES = {
@@ -277,6 +288,40 @@ export const RULES = {
     numbered.count === entries.length && numbered.last === entries.length
       ? []
       : [`${entries.length} entries, ${numbered.count} numbers, the last is ${numbered.last}`],
+
+  "a webhook is sent every event of the log, signed, and no other": ({ entries, webhooks }) => {
+    const events = new Map(entries.filter(isEvent).map((entry) => [entry.id, entry]));
+    // What the log took after it was read is not judged.
+    const last = new Map<number, number>();
+    for (const { log, sequence } of entries) last.set(log, Math.max(last.get(log) ?? 0, sequence));
+    const isForeign = ({ id, log, sequence }: ReceivedEvent) => {
+      const entry = events.get(id);
+      if (entry === undefined) return sequence <= (last.get(log) ?? 0);
+      return entry.log !== log || entry.sequence !== sequence;
+    };
+    return webhooks.flatMap((webhook) => [
+      ...missingOf(webhook, entries).map((entry) => `not sent to ${webhook.url}: ${JSON.stringify(entry)}`),
+      ...webhook.received
+        .filter((event) => !event.isSigned || isForeign(event))
+        .map((event) => `sent to ${webhook.url}: ${JSON.stringify(event)}`),
+    ]);
+  },
+
+  "a webhook is first sent the events of a subject in the order of the log": ({ webhooks }) =>
+    webhooks.flatMap(({ url, received }) => {
+      const newest = new Map<string, number>();
+      const seen = new Set<string>();
+      return received
+        .filter(({ id, log, sequence, subject }) => {
+          const isAgain = seen.size === seen.add(id).size;
+          // Nothing orders what is about nobody.
+          if (isAgain || subject === "") return false;
+          const before = newest.get(`${log} ${subject}`) ?? 0;
+          newest.set(`${log} ${subject}`, Math.max(before, sequence));
+          return sequence < before;
+        })
+        .map((event) => `too late at ${url}: ${JSON.stringify(event)}`);
+    }),
 
   "our own fault is never the client's": (view) =>
     view.calls

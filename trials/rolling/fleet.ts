@@ -21,7 +21,7 @@ import { routesTo, UNLIMITED, UNTHROTTLED } from "../chaos/system-under-load.ts"
 import { type Balancer, startBalancer } from "./balancer.ts";
 import { ROOT, type Version } from "./version.ts";
 
-const SERVICES = ["audit-service", "token-service", "identity-service"] as const;
+const SERVICES = ["audit-service", "token-service", "identity-service", "event-service"] as const;
 type ServiceName = (typeof SERVICES)[number];
 export type Part = ServiceName | "gateway";
 export const REPLICAS = 2;

@@ -137,6 +137,8 @@ const REPEATED = ["read", "account", "refresh", "logout"];
 export const wasKilled = (call: Call, kills: readonly Kill[]): boolean =>
   kills.some(
     ({ part, fromMs, toMs, isOfNext }) =>
+      // It only sends what has happened.
+      part !== "event-service" &&
       call.startMs <= toMs &&
       call.endMs >= fromMs &&
       (part === "gateway" || !isOfNext || !REPEATED.includes(call.kind)),

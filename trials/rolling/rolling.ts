@@ -3,6 +3,7 @@ import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { startReceiver } from "#event-service/delivery/replica.fixture.ts";
 import { startTestSmtp } from "#identity-service/testing/test-smtp.ts";
 import { findRedisProgram, startRedis } from "#tests/support/database/redis.ts";
 import { quantile } from "../bench/support/workbench.ts";
@@ -11,6 +12,7 @@ import type { Call, History } from "../chaos/history.ts";
 import { readHistory } from "../chaos/history.ts";
 import { judge } from "../chaos/rules.ts";
 import { newWorld, startUpstream } from "../chaos/system-under-load.ts";
+import { registerWebhook } from "../chaos/webhooks.ts";
 import { say } from "../support.ts";
 import { type Fleet, startFleet } from "./fleet.ts";
 import { isFailed, runLoad, wasKilled } from "./load.ts";
@@ -21,7 +23,7 @@ const USAGE = `npm run trial -- rolling [--against <commit>] [--rounds <part of 
 
 Runs two replicas of everything of this code and of another version, the newest
 release by default, and exchanges them for each other under load. Ends with 1 if
-a call fails.`;
+a call fails, or an event of the audit log does not reach a webhook in its order.`;
 const SHOWN = 10;
 /** The default budget of a call: with it, a slower one would have failed. */
 const DEFAULT_BUDGET_MS = 1_000;
@@ -44,6 +46,7 @@ async function main(): Promise<boolean> {
   const redis = program === undefined ? undefined : await startRedis(program);
   const smtp = await startTestSmtp();
   const upstream = await startUpstream();
+  const receiver = await startReceiver();
   const fleet = await startFleet({
     old,
     next,
@@ -53,18 +56,22 @@ async function main(): Promise<boolean> {
   });
   const end = new AbortController();
   try {
+    const webhook = await registerWebhook(fleet, { receiver });
     const world = newWorld(fleet, { urls: [fleet.url], seed: 1, signal: end.signal, smtp });
     const load = runLoad(world, fleet, Number(values.sessions)).then(endedEarly);
     load.catch(() => undefined); // the race reports it
     await Promise.race([carryOutAll(fleet, { old, next }, world), load, interrupted()]);
     end.abort();
     await load.catch(() => undefined);
-    const history = await readHistory(fleet, { calls: world.calls, received: upstream.received });
+    const { calls } = world;
+    const history = await readHistory(fleet, { calls, received: upstream.received, webhooks: [webhook] });
     const problems = problemsOf(history, fleet);
     say(
-      [`${world.calls.length} calls, ${history.entries.length} entries of the audit log`, ...problems].join(
-        "\n",
-      ),
+      [
+        `${calls.length} calls, ${history.entries.length} entries of the audit log, ` +
+          `${webhook.received.length} attempts at the webhook`,
+        ...problems,
+      ].join("\n"),
     );
     return problems.length === 0;
   } finally {
@@ -73,6 +80,7 @@ async function main(): Promise<boolean> {
     await fleet.remove();
     await smtp.close();
     upstream.close();
+    receiver.close();
     await redis?.remove();
   }
 }

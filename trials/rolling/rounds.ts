@@ -9,7 +9,13 @@ export interface Round {
 }
 
 /** As `docs/operations/upgrade.md` says. */
-const DOCUMENTED: readonly Part[] = ["audit-service", "token-service", "identity-service", "gateway"];
+const DOCUMENTED: readonly Part[] = [
+  "audit-service",
+  "token-service",
+  "identity-service",
+  "event-service",
+  "gateway",
+];
 const REVERSE = DOCUMENTED.toReversed();
 const SPOOL_PATIENCE_MS = 60_000;
 const REST_MS = 5_000;
@@ -22,10 +28,12 @@ const MIXED = [
   ["token-service", 0],
   ["gateway", 0],
   ["identity-service", 1],
+  ["event-service", 1],
   ["audit-service", 0],
   ["gateway", 1],
   ["identity-service", 0],
   ["audit-service", 1],
+  ["event-service", 0],
   ["token-service", 1],
 ] as const;
 

@@ -515,6 +515,18 @@ test("a fail-over, or a lost connection, while sessions are looked at is unavail
   await expect(assertSessions(sql)).rejects.toMatchObject(unavailable(CLOSED));
 });
 
+test("a lock that came free with a lost session, while sessions are looked at, is unavailable and no refusal", async () => {
+  await start();
+  let holder: number | undefined;
+  server.sessionOf = (connection) => {
+    holder ??= connection;
+    if (connection !== holder)
+      server.received.find((message) => message.connection === holder)?.socket.destroy();
+    return holder;
+  };
+  await expect(assertSessions(sql)).rejects.toMatchObject({ code: "service_unavailable" });
+});
+
 test("a violation of a constraint is known by its name", () => {
   const violation = { code: "23505", constraint_name: "users_email" };
   expect(isUniqueViolation(violation, "users_email")).toBe(true);

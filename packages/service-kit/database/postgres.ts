@@ -175,22 +175,25 @@ export async function assertSessions(sql: Sql): Promise<void> {
   const pair = openPool({ ...sql.pool.options, maxConnections: 2 });
   const key = randomBytes(8).readBigInt64BE();
   let server: unknown;
-  const ask = async (session: Session, isHolder: boolean) => {
+  const ask = async (session: Session, holder: Session) => {
     const [row] = await session.unsafe(`select pg_try_advisory_lock(${key}) as "isLocked",
       extract(epoch from pg_postmaster_start_time())::text as server`);
     server ??= row?.server;
     // The lock is one server's: after a fail-over the answers prove nothing.
     if (row?.server !== server)
       throw new DomainError("service_unavailable", "The database server has changed");
-    if (row?.isLocked !== isHolder) throw sharedSessions(sql);
+    if (row?.isLocked === (session === holder)) return;
+    // The end of its session frees the lock, too.
+    await holder.unsafe("select");
+    throw sharedSessions(sql);
   };
   try {
     await onOneConnection(pair, (holder) =>
       onOneConnection(pair, async (other) => {
-        await ask(holder, true);
+        await ask(holder, holder);
         for (let round = 0; round < SESSION_CHECK_ROUNDS; round++) {
           const order = randomInt(2) === 0 ? [holder, other] : [other, holder];
-          for (const session of order) await ask(session, session === holder);
+          for (const session of order) await ask(session, holder);
         }
         await holder.unsafe("select pg_advisory_unlock_all()");
       }),
