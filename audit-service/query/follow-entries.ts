@@ -1,4 +1,5 @@
 import { MAX_LENGTH } from "#audit-client/stream/audit-entry.ts";
+import { withinDeadline } from "#kit/values/call-deadline.ts";
 import { DomainError, invalidField } from "#kit/values/errors.ts";
 import { cleanText } from "../entries/clean-entry.ts";
 import type { LogEntry, PlacedEntry } from "../entries/entry.ts";
@@ -10,6 +11,8 @@ import { type EntrySearch, withoutProblems } from "./search-entries.ts";
 /** Entries read, of which those that match are returned. */
 const MAX_READ = 500;
 const DEFAULT_LIMIT = 100;
+/** Those that answer wait no longer for one that does not. */
+const AWAY_AFTER_MS = 1_000;
 
 type Filter = Pick<EntrySearch, "actorUserId" | "action" | "resource" | "outcome" | "withoutActions">;
 
@@ -32,6 +35,8 @@ export interface Followed {
   /** Where the next call goes on in each log. Empty if only log 0 is followed. */
   next: LogPlace[];
   hasMore: boolean;
+  /** Logs that cannot be read now, while others can: their places stay as they were. */
+  away: number[];
 }
 
 /**
@@ -45,19 +50,44 @@ export async function followEntries(logs: Logs<ReadableLog>, following: Followin
   assertPlaces(logs, following);
   const [first, ...others] = logs;
   const placeIn = (log: number) => after.find((place) => place.log === log)?.sequence;
-  const [ofFirst, ...ofOthers] = await Promise.all([
-    followLog(first, following, afterSequence ?? placeIn(0)),
-    ...(afterSequence === undefined ? others : []).map((log) =>
-      followLog(log, following, placeIn(log.number)),
-    ),
-  ]);
-  const all = [ofFirst, ...ofOthers];
+  const follow = (log: ReadableLog) => followLog(log, following, afterSequence ?? placeIn(log.number));
+  if (afterSequence !== undefined || others.length === 0) return together([await follow(first)], following);
+  const away: number[] = [];
+  const all = logs.map(async (log): Promise<FollowedLog | undefined> => {
+    try {
+      return await withinDeadline(follow(log), AWAY_AFTER_MS);
+    } catch (problem) {
+      if (!(problem instanceof DomainError) || problem.code !== "service_unavailable") throw problem;
+      // Without any place there is nowhere to go on.
+      if (after.length === 0 || away.push(log.number) === logs.length) throw problem;
+      const sequence = placeIn(log.number);
+      return sequence === undefined
+        ? undefined
+        : { entries: [], place: { log: log.number, sequence }, size: sequence };
+    }
+  });
+  const found = (await Promise.all(all)).filter((log) => log !== undefined);
+  return { ...together(found, following), away: away.sort((a, b) => a - b) };
+}
+
+interface FollowedLog {
+  entries: PlacedEntry[];
+  place: LogPlace;
+  size: number;
+}
+
+function together(
+  all: readonly FollowedLog[],
+  { afterSequence }: Pick<Following, "afterSequence">,
+): Followed {
+  const first = all.find(({ place }) => place.log === 0);
   return {
     entries: all.flatMap(({ entries }) => entries),
-    nextAfter: ofFirst.place.sequence,
-    size: ofFirst.size,
+    nextAfter: first?.place.sequence ?? 0,
+    size: first?.size ?? 0,
     next: afterSequence === undefined ? all.map(({ place }) => place) : [],
     hasMore: all.some(({ place, size }) => place.sequence < size),
+    away: [],
   };
 }
 
@@ -75,7 +105,7 @@ async function followLog(
   { number, sql }: ReadableLog,
   filter: Filter & Pick<Following, "limit">,
   wanted: number | undefined,
-) {
+): Promise<FollowedLog> {
   const size = await selectSize(sql);
   const after = wanted ?? size;
   if (after > size) throw invalidField("after", "out_of_range", "is beyond the end of the log");

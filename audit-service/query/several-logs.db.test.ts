@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Secret } from "#kit/config/config.ts";
-import { connectPostgres } from "#kit/database/postgres.ts";
+import { connectPostgres, transaction } from "#kit/database/postgres.ts";
 import { isIncluded } from "#tests/support/people/verify-proof.ts";
 import {
   openTestLog,
@@ -127,6 +127,7 @@ test("a follower of all logs gets each entry once, from the places that it names
     size: 2,
     next: NUMBERS.map((log) => ({ log, sequence: 2 })),
     hasMore: false,
+    away: [],
   });
   await record(3);
   const next = await follow({ after: begun.next });
@@ -142,6 +143,41 @@ test("a follower of all logs gets each entry once, from the places that it names
   const ofFirst = await follow({ afterSequence: 1 });
   expect(ofFirst).toMatchObject({ nextAfter: 5, size: 5, next: [], hasMore: false });
   expect(ofFirst.entries).toHaveLength(4);
+});
+
+test("a log that does not answer holds up no other, and loses nothing", async () => {
+  const record = async () => {
+    await Promise.all(opened.map((log) => log.record(1)));
+    await Promise.all(sequencers.map((sequencer) => sequencer.catchUp()));
+  };
+  await record();
+  const begun = await follow({});
+  await record();
+  const silence = async (whileSilent: () => Promise<void>) => {
+    await transaction(at(opened, 1).database.ownerSql, async (tx) => {
+      await tx`lock table leaves in access exclusive mode`;
+      await whileSilent();
+    });
+  };
+  let places = begun.next;
+  await silence(async () => {
+    const found = await follow({ after: places });
+    expect(found.entries.map(({ log }) => log)).toEqual([0, 7]);
+    expect(found.away).toEqual([2]);
+    expect(found.next).toEqual([0, 2, 7].map((log) => ({ log, sequence: log === 2 ? 1 : 2 })));
+    places = found.next;
+    // There is no place to go on from.
+    await expect(follow({})).rejects.toMatchObject({ code: "service_unavailable" });
+    await expect(follow({ after: [{ log: 0, sequence: 0 }] })).resolves.toMatchObject({
+      away: [2],
+      next: [{ log: 0 }, { log: 7 }],
+    });
+  });
+  const after = await follow({ after: places });
+  expect(after.entries.map(({ log, sequence }) => [log, sequence])).toEqual([[2, 2]]);
+  expect(after.away).toEqual([]);
+  await Promise.all(logs.map((log) => log.sql.end({ timeout: 1 })));
+  await expect(follow({ after: places })).rejects.toMatchObject({ code: "service_unavailable" });
 });
 
 test("a follower is told that one of the logs has more, and which place is wrong", async () => {

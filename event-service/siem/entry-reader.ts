@@ -1,4 +1,5 @@
 import type { Logger } from "#kit/telemetry/logger.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { WholeEntry } from "../stream/audit-log-client.ts";
 import type { EventSource, Places } from "../stream/event-source.ts";
 
@@ -38,31 +39,45 @@ export class EntryReader {
   }
 
   /**
-   * At most `limit` entries, each log in its order. Reads only logs that have something new, or are shorter than the place.
-   * @throws {DomainError} `validation_failed` for a place beyond a log: it was restored to an earlier state.
+   * At most `limit` entries, each log in its order. Reads only logs that have something new, or are shorter than the place. A log that
+   * is away keeps back its own entries alone.
+   * @throws {DomainError} `validation_failed` for a place beyond a log: it was restored to an earlier state. `service_unavailable` if
+   * there is nothing but what is away.
    */
   async after(places: Places, limit: number): Promise<ReadEntries> {
     const entries: WholeEntry[] = [];
     const next: Record<number, number> = { ...places };
-    for (const [key, to] of Object.entries(this.tip)) {
-      const log = Number(key);
-      let place = next[log] ?? 0;
-      let removed = 0;
-      for (let isFirst = true; place < to || (isFirst && place > to); isFirst = false) {
-        const room = Math.min(limit - entries.length, MAX_READ);
-        if (room === 0) return { entries, next };
-        const read = await this.#deps.readLog(log, place, room);
-        removed += read.next - place - read.entries.length;
-        if (read.entries.length > 0) {
-          if (removed > 0) this.tellRemoved(log, places[log] ?? 0, removed);
-          removed = 0;
+    let away: DomainError | undefined;
+    for (const log of Object.keys(this.tip).map(Number)) {
+      try {
+        for await (const read of this.#readOn(log, next[log] ?? 0, () => limit - entries.length)) {
+          entries.push(...read.entries);
+          next[log] = read.next;
         }
-        entries.push(...read.entries);
-        place = read.next;
-        next[log] = place;
+      } catch (error) {
+        if (!(error instanceof DomainError) || error.code !== "service_unavailable") throw error;
+        away ??= error;
       }
     }
+    if (away !== undefined && entries.length === 0) throw away;
     return { entries, next };
+  }
+
+  /** Of one log, up to its end or until there is no room. */
+  async *#readOn(log: number, from: number, room: () => number) {
+    const to = this.tip[log] ?? 0;
+    let place = from;
+    let removed = 0;
+    for (let isFirst = true; room() > 0 && (place < to || (isFirst && place > to)); isFirst = false) {
+      const read = await this.#deps.readLog(log, place, Math.min(room(), MAX_READ));
+      removed += read.next - place - read.entries.length;
+      if (read.entries.length > 0) {
+        if (removed > 0) this.tellRemoved(log, from, removed);
+        removed = 0;
+      }
+      place = read.next;
+      yield read;
+    }
   }
 
   /** When the log got the first entry after a place; undefined if retention has removed it, or there is none. */

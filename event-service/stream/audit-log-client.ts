@@ -3,6 +3,7 @@ import { exportedLines } from "#audit-client/stream/exported-lines.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { callUnary, createRpcClient } from "#kit/rpc/rpc-client.ts";
 import type { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { AuditQueryServiceClient } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import type { StreamEntry } from "./event.ts";
@@ -59,11 +60,12 @@ export function createAuditLogClient(address: string, certificate: ProcessCertif
     /** @throws {DomainError} `service_unavailable`, or `validation_failed` for a place that there is not. */
     async follow(after: Places): Promise<Followed> {
       const places = Object.entries(after).map(([log, sequence]) => ({ log: Number(log), sequence }));
-      const { entries, next, hasMore } = await followFrom(places);
+      const { entries, next, hasMore, away } = await followFrom(places);
       return {
         entries: entries.map(toStreamEntry),
         next: Object.fromEntries(next.map(({ log, sequence }) => [log, sequence])),
         hasMore,
+        away,
       };
     },
     /** At most `limit` entries of one log, up to 500, whole and of every kind. @throws as `follow`. */
@@ -72,7 +74,8 @@ export function createAuditLogClient(address: string, certificate: ProcessCertif
       after: number,
       limit: number,
     ): Promise<{ entries: WholeEntry[]; next: number }> {
-      const { entries, next } = await followFrom([{ log, sequence: after }], limit);
+      const { entries, next, away } = await followFrom([{ log, sequence: after }], limit);
+      if (away.includes(log)) throw new DomainError("service_unavailable", `Audit log ${log} is away`);
       return {
         entries: entries.filter((entry) => entry.log === log).map(toWholeEntry),
         next: next.find((place) => place.log === log)?.sequence ?? after,

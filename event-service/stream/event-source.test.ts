@@ -86,6 +86,24 @@ test("a log that is added is read from its beginning", async () => {
   expect(next).toEqual({ 0: 2, 7: 6 });
 });
 
+test("a log that is away keeps back its own events alone, from memory and from the log, and is said to be away", async () => {
+  many(300, 0);
+  many(300, 1);
+  await events.read();
+  logs.away.add(1);
+  many(2, 0);
+  await expect(events.read()).rejects.toMatchObject({ message: "Audit logs are away: 1" });
+  const away = await readOn({ 0: 0, 1: 0 });
+  expect(away.found).toEqual(Array.from({ length: 302 }, (_, index) => index + 1));
+  expect(away.next).toEqual({ 0: 302, 1: 0 });
+  logs.away.clear();
+  many(1, 1);
+  await events.read();
+  const back = await readOn(away.next);
+  expect(back.found).toEqual(Array.from({ length: 301 }, (_, index) => index + 1));
+  expect(back.next).toEqual({ 0: 302, 1: 301 });
+});
+
 test("who waits is told when there is more", async () => {
   await events.read();
   let isTold = false;

@@ -10,6 +10,8 @@ export interface Followed {
   /** Where the next call goes on, in the logs that were asked for. */
   next: Places;
   hasMore: boolean;
+  /** Logs that cannot be read now. */
+  away: readonly number[];
 }
 
 export interface EventSourceDeps {
@@ -62,12 +64,14 @@ export class EventSource {
     return this.#grown.promise;
   }
 
-  /** To be repeated. @throws {DomainError} `service_unavailable`. */
+  /** To be repeated. @throws {DomainError} `service_unavailable`, also if one log is away: of the others it has read all. */
   async read(): Promise<void> {
     for (let hasMore = true; hasMore; ) {
       const followed = await this.#follow();
       hasMore = followed.hasMore;
       this.#append(followed);
+      if (!hasMore && followed.away.length > 0)
+        throw new DomainError("service_unavailable", `Audit logs are away: ${followed.away.join()}`);
     }
   }
 
@@ -94,6 +98,7 @@ export class EventSource {
     for (const [log, tail] of this.#tails) {
       const place = places[log] ?? 0;
       const read = place >= tail.from ? fromTail(tail, place) : await this.#fromLog(log, place);
+      if (read === undefined) continue;
       events.push(...read.events);
       next[log] = read.place;
       if (read.place < tail.to) isAtEnd = false;
@@ -101,8 +106,10 @@ export class EventSource {
     return { events, next, isAtEnd };
   }
 
+  /** @returns undefined while the log is away. */
   async #fromLog(log: number, place: number) {
-    const { entries, next } = await this.#deps.follow({ [log]: place });
+    const { entries, next, away } = await this.#deps.follow({ [log]: place });
+    if (away.includes(log)) return undefined;
     const ofLog = entries.filter((entry) => entry.log === log);
     return { events: this.#toEvents(ofLog), place: next[log] ?? place };
   }

@@ -34,6 +34,8 @@ const MAX_RETURNED = 100;
 export class LogsInMemory {
   readonly #logs = new Map<number, StreamEntry[]>([[0, []]]);
   reads = 0;
+  /** Logs that do not answer. */
+  readonly away = new Set<number>();
 
   add(...entries: Partial<StreamEntry>[]): StreamEntry[] {
     return entries.map((given) => {
@@ -57,6 +59,11 @@ export class LogsInMemory {
     const next: Record<number, number> = {};
     let hasMore = false;
     for (const [log, all] of this.#logs) {
+      if (this.away.has(log)) {
+        if (Object.keys(after).length === 0) throw new DomainError("service_unavailable");
+        if (after[log] !== undefined) next[log] = after[log];
+        continue;
+      }
       const place = after[log] ?? all.length;
       if (place > all.length) throw new DomainError("validation_failed");
       const read = all.slice(place, place + MAX_READ);
@@ -64,6 +71,6 @@ export class LogsInMemory {
       next[log] = place + Math.min(read.length, limit);
       hasMore ||= next[log] < all.length;
     }
-    return { entries, next, hasMore };
+    return { entries, next, hasMore, away: [...this.away] };
   };
 }

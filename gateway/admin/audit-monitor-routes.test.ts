@@ -33,6 +33,7 @@ function gateway(overrides: Parameters<typeof testGateway>[0] = {}) {
     size: 42,
     next: afterSequence === undefined ? ENDS : [],
     hasMore: afterSequence === undefined,
+    away: [],
   }));
   const summarizeLogins = vi.fn(async (_span: SummarizeLoginsRequest) => SUMMARY);
   return {

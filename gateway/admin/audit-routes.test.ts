@@ -91,7 +91,14 @@ test("people of a page are named by one call, within the reading of the log, to 
   const { app, readings } = testGateway({
     auditQuery: {
       searchEntries: async () => ({ entries, nextCursor: "" }),
-      followEntries: async () => ({ entries, nextAfterSequence: 42, size: 42, next: [], hasMore: false }),
+      followEntries: async () => ({
+        entries,
+        nextAfterSequence: 42,
+        size: 42,
+        next: [],
+        hasMore: false,
+        away: [],
+      }),
     },
     users: { listUsers },
   });

@@ -192,6 +192,7 @@ test("tail shows entries as they come, goes on after a break where it was, and e
     size: to,
     next: [{ log: 0, sequence: to }],
     hasMore: false,
+    away: [],
   });
   follow = async ({ after, action, outcome }) => {
     asked.push(after[0]?.sequence);
@@ -222,9 +223,11 @@ test("tail follows all logs, from the beginning or from the places it is given, 
       sequence: (after.find((place) => place.log === of)?.sequence ?? 50) + 1,
     }));
     const entries = [{ ...(entry as Entry), log: 1, sequence: 4711 }];
-    return { entries, nextAfterSequence: 0, size: 0, next, hasMore: asked.length < 3 };
+    const away = asked.length === 1 ? [1] : [];
+    return { entries, nextAfterSequence: 0, size: 0, next, hasMore: asked.length < 3, away };
   };
-  const { out } = await gatehouse("tail", "--after", "0");
+  const { out, error } = await gatehouse("tail", "--after", "0");
+  expect(error).toBe("gatehouse: logs that do not answer: 1\ngatehouse: all logs answer again\n");
   expect(asked).toEqual([
     [{ log: 0, sequence: 0 }],
     [

@@ -40,7 +40,14 @@ beforeAll(async () => {
       const next = (place?.sequence ?? Number.NaN) + 1;
       const entry = { ...Entry.decode(new Uint8Array()), sequence: next, action: "auth.login" };
       const places = [{ log: 0, sequence: next }];
-      return { entries: [entry], nextAfterSequence: next, size: 1_000, next: places, hasMore: true };
+      return {
+        entries: [entry],
+        nextAfterSequence: next,
+        size: 1_000,
+        next: places,
+        hasMore: true,
+        away: [],
+      };
     },
   };
   const service = { followEntries: AuditQueryServiceService.followEntries };

@@ -43,6 +43,7 @@ export const tail: Command = {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, stop);
     const pause = () => sleep(POLL_MS, undefined, { signal: stopped.signal }).catch(() => undefined);
     let [hasBegun, isAway] = [false, false];
+    let logsAway = "";
     const follow = async (client: AuditQueryServiceClient, { requestId }: CallContext) => {
       while (!stopped.signal.aborted) {
         const context = { ...newCallContext({ budgetMs: CALL_BUDGET_MS }), requestId };
@@ -50,6 +51,11 @@ export const tail: Command = {
         hasBegun = true;
         if (isAway) terminal.writeError("gatehouse: following again\n");
         isAway = false;
+        if (page.away.join() !== logsAway) {
+          logsAway = page.away.join();
+          const what = logsAway === "" ? "all logs answer again" : `logs that do not answer: ${logsAway}`;
+          terminal.writeError(`gatehouse: ${what}\n`);
+        }
         const isNew = ({ log }: LogPlace) =>
           after === "0" && !request.after.some((place) => place.log === log);
         const hasNew = page.next.some(isNew);

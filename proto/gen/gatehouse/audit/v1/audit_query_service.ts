@@ -126,6 +126,8 @@ export interface FollowEntriesResponse {
   next: LogPlace[];
   /** Whether one of them has more to read. */
   hasMore: boolean;
+  /** Logs that cannot be read now, while others can: `next` has their places as they were. */
+  away: number[];
 }
 
 /** Which span of time, by the producers' clocks. It is widened to whole hours or days. */
@@ -749,7 +751,7 @@ export const LogPlace: MessageFns<LogPlace> = {
 };
 
 function createBaseFollowEntriesResponse(): FollowEntriesResponse {
-  return { entries: [], nextAfterSequence: 0, size: 0, next: [], hasMore: false };
+  return { entries: [], nextAfterSequence: 0, size: 0, next: [], hasMore: false, away: [] };
 }
 
 export const FollowEntriesResponse: MessageFns<FollowEntriesResponse> = {
@@ -768,6 +770,13 @@ export const FollowEntriesResponse: MessageFns<FollowEntriesResponse> = {
     }
     if (message.hasMore !== false) {
       writer.uint32(40).bool(message.hasMore);
+    }
+    if (message.away.length !== 0) {
+      writer.uint32(50).fork();
+      for (const v of message.away) {
+        writer.uint32(v);
+      }
+      writer.join();
     }
     return writer;
   },
@@ -824,6 +833,24 @@ export const FollowEntriesResponse: MessageFns<FollowEntriesResponse> = {
 
             message.hasMore = reader.bool();
             continue;
+          }
+          case 6: {
+            if (tag === 48) {
+              message.away.push(reader.uint32());
+
+              continue;
+            }
+
+            if (tag === 50) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.away.push(reader.uint32());
+              }
+
+              continue;
+            }
+
+            break;
           }
         }
         if ((tag & 7) === 4 || tag === 0) {

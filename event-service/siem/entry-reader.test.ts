@@ -1,0 +1,40 @@
+import { pino } from "pino";
+import { expect, test } from "vitest";
+import { DomainError } from "#kit/values/errors.ts";
+import type { WholeEntry } from "../stream/audit-log-client.ts";
+import { EntryReader } from "./entry-reader.ts";
+
+const SIZE = 3;
+
+/** Three logs of three entries. */
+function readerWithout(...away: readonly number[]) {
+  return new EntryReader({
+    readLog: async (log, after, limit) => {
+      if (away.includes(log)) throw new DomainError("service_unavailable");
+      const next = Math.min(after + limit, SIZE);
+      const sequences = Array.from({ length: next - after }, (_, index) => after + index + 1);
+      return { entries: sequences.map((sequence) => ({ log, sequence }) as WholeEntry), next };
+    },
+    events: { tip: { 0: SIZE, 1: SIZE, 2: SIZE } },
+    logger: pino({ level: "silent" }),
+  });
+}
+
+const places = async (reader: EntryReader, limit: number) => {
+  const { entries, next } = await reader.after({ 0: 1 }, limit);
+  return { read: entries.map(({ log, sequence }) => `${log}:${sequence}`), next };
+};
+
+test("a log that is away keeps back its own entries alone", async () => {
+  expect(await places(readerWithout(), 4)).toEqual({
+    read: ["0:2", "0:3", "1:1", "1:2"],
+    next: { 0: 3, 1: 2 },
+  });
+  expect(await places(readerWithout(0), 4)).toEqual({
+    read: ["1:1", "1:2", "1:3", "2:1"],
+    next: { 0: 1, 1: 3, 2: 1 },
+  });
+  await expect(readerWithout(0, 1, 2).after({ 0: 1 }, 4)).rejects.toMatchObject({
+    code: "service_unavailable",
+  });
+});
