@@ -214,7 +214,7 @@ export function registerWebhookRoutes(
     policy: { ...writing, action: "admin.webhooks.rotate_secret" },
     schema: { params: WebhookParams, body: RotateBody },
     answers: answersWith("The new secret.", z.strictObject({ webhook: webhookAnswer, secret: secretField })),
-    codes: ["not_found"],
+    codes: ["not_found", "conflict"],
     handler: async (request) => {
       const rotation = { endpointId: request.params.id, overlapHours: request.body.overlapHours };
       const { endpoint, secret } = await webhooks.rotateSecret(rotation, request.state.call);
@@ -231,7 +231,7 @@ export function registerWebhookRoutes(
       "What came of it.",
       z.strictObject({ httpStatus: httpStatusField, problem: problemField, durationMs: intLike(12) }),
     ),
-    codes: ["not_found", "busy"],
+    codes: ["not_found", "conflict", "busy"],
     handler: async (request) => {
       const endpointId = request.params.id;
       const { httpStatus, problem, durationMs } = await webhooks.sendTest({ endpointId }, request.state.call);

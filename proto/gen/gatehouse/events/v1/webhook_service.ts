@@ -1807,7 +1807,10 @@ export const WebhookServiceService = {
       Buffer.from(DeleteEndpointResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): DeleteEndpointResponse => DeleteEndpointResponse.decode(value),
   },
-  /** Gives an endpoint a new secret. What is sent is signed with both for a time. Not idempotent. Errors: not_found, validation_failed. */
+  /**
+   * Gives an endpoint a new secret. What is sent is signed with both for a time. Not idempotent. Errors: not_found, validation_failed, conflict (a
+   * stream has none).
+   */
   rotateSecret: {
     path: "/gatehouse.events.v1.WebhookService/RotateSecret" as const,
     requestStream: false as const,
@@ -1818,7 +1821,7 @@ export const WebhookServiceService = {
       Buffer.from(RotateSecretResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): RotateSecretResponse => RotateSecretResponse.decode(value),
   },
-  /** Sends an event of the type `gatehouse.webhook.test.v1` once and says what came of it. Errors: not_found, busy. */
+  /** Sends an event of the type `gatehouse.webhook.test.v1` once and says what came of it. Errors: not_found, conflict (a stream), busy. */
   sendTest: {
     path: "/gatehouse.events.v1.WebhookService/SendTest" as const,
     requestStream: false as const,
@@ -1870,9 +1873,12 @@ export interface WebhookServiceServer extends UntypedServiceImplementation {
   changeEndpoint: handleUnaryCall<ChangeEndpointRequest, ChangeEndpointResponse>;
   /** Deletes an endpoint with its list of deliveries. Errors: not_found. */
   deleteEndpoint: handleUnaryCall<DeleteEndpointRequest, DeleteEndpointResponse>;
-  /** Gives an endpoint a new secret. What is sent is signed with both for a time. Not idempotent. Errors: not_found, validation_failed. */
+  /**
+   * Gives an endpoint a new secret. What is sent is signed with both for a time. Not idempotent. Errors: not_found, validation_failed, conflict (a
+   * stream has none).
+   */
   rotateSecret: handleUnaryCall<RotateSecretRequest, RotateSecretResponse>;
-  /** Sends an event of the type `gatehouse.webhook.test.v1` once and says what came of it. Errors: not_found, busy. */
+  /** Sends an event of the type `gatehouse.webhook.test.v1` once and says what came of it. Errors: not_found, conflict (a stream), busy. */
   sendTest: handleUnaryCall<SendTestRequest, SendTestResponse>;
   /**
    * Sends again, from a place in the log on. Errors: not_found, validation_failed (a place beyond the log, or in a log that there
@@ -1967,7 +1973,10 @@ export interface WebhookServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: DeleteEndpointResponse) => void,
   ): ClientUnaryCall;
-  /** Gives an endpoint a new secret. What is sent is signed with both for a time. Not idempotent. Errors: not_found, validation_failed. */
+  /**
+   * Gives an endpoint a new secret. What is sent is signed with both for a time. Not idempotent. Errors: not_found, validation_failed, conflict (a
+   * stream has none).
+   */
   rotateSecret(
     request: RotateSecretRequest,
     callback: (error: ServiceError | null, response: RotateSecretResponse) => void,
@@ -1983,7 +1992,7 @@ export interface WebhookServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: RotateSecretResponse) => void,
   ): ClientUnaryCall;
-  /** Sends an event of the type `gatehouse.webhook.test.v1` once and says what came of it. Errors: not_found, busy. */
+  /** Sends an event of the type `gatehouse.webhook.test.v1` once and says what came of it. Errors: not_found, conflict (a stream), busy. */
   sendTest(
     request: SendTestRequest,
     callback: (error: ServiceError | null, response: SendTestResponse) => void,
