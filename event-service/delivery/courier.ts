@@ -154,7 +154,9 @@ export class Courier {
     places: CourierEndpoint["places"],
   ): Promise<void> {
     const { failures } = this.#endpoint;
-    const attempts = new Attempts(this.#deps, failures);
+    // A receiver may take seconds for each of a batch, and have lost its right meanwhile.
+    const isHeld = () => !this.#isStopped && this.#deps.isHeld();
+    const attempts = new Attempts({ ...this.#deps, isHeld }, failures);
     const deliveries = [...(await attempts.make(tried)), ...behind];
     const state = attempts.hasTried ? this.#stateAfter(attempts, places) : { ...this.#state, places };
     const isBack = failures >= FAILURES_OF_ENDPOINT && attempts.hasSuccess;

@@ -272,6 +272,23 @@ test.each<[string, number, Record<string, string>]>([
   expect(sequences(shop)).toEqual([1, 1]);
 });
 
+test("a batch under way ends with the endpoint, however slow its receiver is", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  const { id } = await endpointAt(shop, one);
+  const release = Promise.withResolvers<void>();
+  shop.answer(async (_, response) => {
+    await release.promise;
+    response.writeHead(200).end();
+  });
+  add(5, { resource: randomUUID() });
+  await expect.poll(() => shop.received).toHaveLength(1);
+  await deleteEndpoint(one.manage, id);
+  await one.couriers.beat();
+  release.resolve();
+  await expect.poll(() => one.couriers.count).toBe(0);
+  expect(sequences(shop)).toEqual([1]);
+});
+
 test("a receiver that asks to be left alone is, for at most an hour, also by what it was to be sent at that moment", async () => {
   const [shop, one] = [await receiver(), await replica()];
   const { id } = await endpointAt(shop, one);
