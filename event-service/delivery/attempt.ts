@@ -1,4 +1,5 @@
 import { Webhook } from "standardwebhooks";
+import { createNameLookup } from "#outbound-http/name-lookup.ts";
 import { createOutboundHttp, OutboundError, type ReachableNetwork } from "#outbound-http/outbound-http.ts";
 import { retryAfterMs } from "#outbound-http/retry-after.ts";
 import type { StreamEvent } from "../stream/event.ts";
@@ -25,6 +26,8 @@ export interface AttemptResult {
   problem: string;
   durationMs: number;
 }
+
+const findAddresses = createNameLookup();
 
 export type Sender = ReturnType<typeof createSender>;
 
@@ -82,6 +85,7 @@ export function createSender({ url, networks }: SenderTarget, dress: Dress) {
     timeoutMs: TIMEOUT_MS,
     maxBytes: MAX_ANSWER_BYTES,
     maxRequests: MAX_AT_ONCE,
+    lookup: findAddresses,
   });
   return {
     /** A failure of the receiver is a result. @throws as `dress`. */

@@ -87,25 +87,38 @@ export class Courier {
     const { now, isHeld } = this.#deps;
     this.#grown = undefined;
     if (!isHeld()) return MAX_PAUSE_MS;
-    const restsMs = (this.#endpoint.restsUntil?.getTime() ?? 0) - now().getTime();
-    if (restsMs > 0) return Math.min(restsMs, MAX_PAUSE_MS);
+    if (this.#restsMs > 0) return Math.min(this.#restsMs, MAX_PAUSE_MS);
     this.#waiting ??= await this.#deps.summarizeWaiting();
     // One by one, until one is taken.
     const limit = this.#endpoint.failures >= FAILURES_OF_ENDPOINT ? 1 : BATCH;
     const retried = await this.#retry(limit);
+    // By what it has just answered.
+    if (this.#isStopped || this.#restsMs > 0) return 0;
     const { isAtEnd } = await this.#deliverNew(limit);
     if (retried || !isAtEnd) return 0;
+    await this.#tryBeforeDue();
     const dueMs = (this.#waiting?.firstDueAt?.getTime() ?? Number.POSITIVE_INFINITY) - now().getTime();
     return Math.min(Math.max(dueMs, 0), MAX_PAUSE_MS);
+  }
+
+  get #restsMs(): number {
+    return (this.#endpoint.restsUntil?.getTime() ?? 0) - this.#deps.now().getTime();
   }
 
   /** @returns whether there may be more. */
   async #retry(limit: number): Promise<boolean> {
     if (this.#waiting === undefined || this.#waiting.count === 0) return false;
-    const due = limit === 1 ? await this.#deps.selectFirstWaiting() : await this.#deps.selectDue(limit);
+    const due = await this.#deps.selectDue(limit);
     if (due.length === 0) return false;
     await this.#deliver(due, [], this.#endpoint.places);
     return due.length === limit && limit > 1;
+  }
+
+  /** Whether an endpoint is back whose rest has ended without anything that is due or new. */
+  async #tryBeforeDue(): Promise<void> {
+    const isResting = this.#endpoint.failures >= FAILURES_OF_ENDPOINT && this.#restsMs <= 0;
+    if (!isResting || this.#isStopped || this.#waiting?.count === 0) return;
+    await this.#deliver(await this.#deps.selectFirstWaiting(), [], this.#endpoint.places);
   }
 
   async #deliverNew(limit: number): Promise<{ isAtEnd: boolean }> {
@@ -141,7 +154,9 @@ export class Courier {
     places: CourierEndpoint["places"],
   ): Promise<void> {
     const { failures } = this.#endpoint;
-    const attempts = new Attempts(this.#deps, failures);
+    // A receiver may take seconds for each of a batch, and have lost its right meanwhile.
+    const isHeld = () => !this.#isStopped && this.#deps.isHeld();
+    const attempts = new Attempts({ ...this.#deps, isHeld }, failures);
     const deliveries = [...(await attempts.make(tried)), ...behind];
     const state = attempts.hasTried ? this.#stateAfter(attempts, places) : { ...this.#state, places };
     const isBack = failures >= FAILURES_OF_ENDPOINT && attempts.hasSuccess;
@@ -199,6 +214,7 @@ type AttemptDeps = Pick<CourierDeps, "send" | "isHeld" | "onAttempt" | "now" | "
 /** The attempts of one batch. */
 class Attempts {
   readonly #deps: AttemptDeps;
+  readonly #isResting: boolean;
   failures: number;
   hasSuccess = false;
   isGone = false;
@@ -208,6 +224,7 @@ class Attempts {
 
   constructor(deps: AttemptDeps, failures: number) {
     this.#deps = deps;
+    this.#isResting = failures >= FAILURES_OF_ENDPOINT;
     this.failures = failures;
   }
 
@@ -256,6 +273,9 @@ class Attempts {
     this.failures += 1;
     this.isGone ||= result.isGone;
     this.askedMs = Math.max(this.askedMs, result.pauseMs);
+    // What shows only that the endpoint is still away costs the event none of its attempts.
+    if (this.#isResting && delivery.nextAttemptAt !== null && delivery.nextAttemptAt > now())
+      return { ...attempted, attempts: delivery.attempts };
     const next = nextAttemptAt(attempts, now(), random());
     if (next === undefined) return { ...attempted, state: "given_up", body: null, nextAttemptAt: null };
     return { ...attempted, nextAttemptAt: next };

@@ -211,6 +211,84 @@ test("an event that fails again and again is given up after its last pause; what
     ]);
 });
 
+test("an endpoint that is away for long loses nothing: what is tried before its time is not given up for that", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  shop.status(500);
+  const { id } = await endpointAt(shop, one);
+  add(6);
+  const isResting = async () => {
+    const [row] = await database.ownerSql`select rests_until from endpoints where id = ${id}`;
+    return row?.rests_until !== null;
+  };
+  await expect.poll(isResting).toBe(true);
+  for (let round = 1; round <= 12; round += 1) {
+    await endRest();
+    await expect.poll(isResting).toBe(true);
+  }
+  expect((await getEndpoint(one.manage, id)).waiting).toBe(6);
+  shop.received.length = 0;
+  shop.status(204);
+  await endRest();
+  await expect.poll(() => new Set(sequences(shop))).toEqual(new Set(upTo(6)));
+});
+
+test("while the endpoint rests, what is due is tried before what is not: one event that nobody takes holds up no others", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  shop.status(500);
+  const { id } = await endpointAt(shop, one);
+  add(6);
+  await expect.poll(async () => (await getEndpoint(one.manage, id)).waiting).toBe(6);
+  shop.answer(({ sequence }, response) => response.writeHead(sequence === 1 ? 500 : 204).end());
+  await database.ownerSql`update deliveries set next_attempt_at = now() + interval '1 hour' where sequence = 1`;
+  await database.ownerSql`update deliveries set next_attempt_at = now() where sequence > 1`;
+  await endRest();
+  await expect
+    .poll(async () => (await deliveriesOf(one, id)).filter(({ state }) => state === "delivered"))
+    .toHaveLength(5);
+});
+
+test.each<[string, number, Record<string, string>]>([
+  ["410", 410, {}],
+  ["Retry-After", 429, { "retry-after": "3600" }],
+])("after %s nothing more is sent, nor what is new", async (_name, status, headers) => {
+  const [shop, one] = [await receiver(), startReplica({ sql: database.sql, logs, keys })];
+  replicas.push(one);
+  await one.events.read();
+  const { id } = await endpointAt(shop, one);
+  shop.status(500);
+  add(1);
+  await one.events.read();
+  await one.couriers.beat();
+  await expect.poll(async () => (await getEndpoint(one.manage, id)).waiting).toBe(1);
+  await one.couriers.stop();
+  shop.answer((_, response) => response.writeHead(status, headers).end());
+  await endPauses();
+  add(1);
+  await one.events.read();
+  await one.couriers.beat();
+  await expect.poll(async () => (await deliveriesOf(one, id)).at(-1)?.attempts).toBe(2);
+  // It has ended what it was doing.
+  await one.couriers.stop();
+  expect(sequences(shop)).toEqual([1, 1]);
+});
+
+test("a batch under way ends with the endpoint, however slow its receiver is", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  const { id } = await endpointAt(shop, one);
+  const release = Promise.withResolvers<void>();
+  shop.answer(async (_, response) => {
+    await release.promise;
+    response.writeHead(200).end();
+  });
+  add(5, { resource: randomUUID() });
+  await expect.poll(() => shop.received).toHaveLength(1);
+  await deleteEndpoint(one.manage, id);
+  await one.couriers.beat();
+  release.resolve();
+  await expect.poll(() => one.couriers.count).toBe(0);
+  expect(sequences(shop)).toEqual([1]);
+});
+
 test("a receiver that asks to be left alone is, for at most an hour, also by what it was to be sent at that moment", async () => {
   const [shop, one] = [await receiver(), await replica()];
   const { id } = await endpointAt(shop, one);

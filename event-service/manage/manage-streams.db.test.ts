@@ -17,6 +17,7 @@ import { SESSION_REVOKED, SIGNAL_TYPES } from "../stream/signal.ts";
 import {
   changeEndpoint,
   createEndpoint,
+  getEndpoint,
   listDeliveries,
   replayEvents,
   rotateSecret,
@@ -250,6 +251,22 @@ test("what happens while a stream is paused is told later, and while it is disab
   await setStreamStatus(one.manage, at(stream), null);
   await expect.poll(() => jtis(shop)).toContain(kept);
   expect(jtis(shop)).not.toContain(lost);
+});
+
+test("what waits for its next attempt is sent at once when the receiver makes its stream active again", async () => {
+  const [one, shop] = [await replica(), await receiver()];
+  shop.status(500);
+  const stream = await createStream(one.manage, client, { delivery: { pushUrl: shop.url } });
+  const [jti] = end("logout");
+  const waiting = async () => (await getEndpoint(one.manage, stream.id)).waiting;
+  await expect.poll(waiting).toBe(1);
+  await setStreamStatus(one.manage, at(stream), "asked");
+  await untilNoneSends(one);
+  await database.ownerSql`update deliveries set next_attempt_at = now() + interval '20 hours'`;
+  shop.received.length = 0;
+  shop.status(204);
+  await setStreamStatus(one.manage, at(stream), null);
+  await expect.poll(() => jtis(shop)).toEqual([jti]);
 });
 
 test("nothing is polled from a stream that is paused", async () => {

@@ -15,7 +15,12 @@ import {
   upsertDeliveries,
 } from "../delivery/delivery-store.ts";
 import { encryptSecret, secretOfHeader } from "../endpoints/endpoint.ts";
-import { type CourierEndpoint, deleteEndpoint, insertEndpoint } from "../endpoints/endpoint-store.ts";
+import {
+  type CourierEndpoint,
+  deleteEndpoint,
+  insertEndpoint,
+  makeWaitingDue,
+} from "../endpoints/endpoint-store.ts";
 import {
   findStream,
   forbidStreams,
@@ -194,6 +199,7 @@ export async function setStreamStatus(
     await deleteWaiting(tx, { endpointId: id, type: isLost ? undefined : STREAM_UPDATED });
     const places = isLost ? { ...deps.events.tip } : undefined;
     await updateStreamStatus(tx, id, { pausedReason: reason, places, at: deps.now() });
+    if (reason === null) await makeWaitingDue(tx, id);
   });
   return getStream(deps, name);
 }

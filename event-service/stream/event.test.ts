@@ -74,6 +74,19 @@ test("the outcome of a call is an event about who made it", () => {
   });
 });
 
+test.each([
+  [{ resource: "customers/jane@example.com/notes/7" }, "customers/[address]/notes/7"],
+  [{ resource: "customers/jane%40example.com" }, "customers/[address]"],
+  [{ resource: "7", reason: 'resource="customers/jane@example.com"' }, "7"],
+])(
+  "an address in the path of a forwarded call, or in a search for one, is not told: %j",
+  (texts, subject) => {
+    const body = bodyOf({ kind: "outcome", action: "crm.update", ...texts });
+    expect(JSON.stringify(body)).not.toContain("jane");
+    expect(body).toMatchObject({ subject, data: { resource: subject } });
+  },
+);
+
 test("an anonymous call that is about nothing has no subject", () => {
   expect(bodyOf({ kind: "outcome", action: "auth.login", resource: "" })).not.toHaveProperty("subject");
 });

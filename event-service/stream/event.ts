@@ -43,8 +43,10 @@ const TEST_TYPE = "gatehouse.webhook.test.v1";
  *
  * @param source where the entry can be read, an origin. @returns undefined for an intent: its outcome follows.
  */
-export function toEvent(entry: StreamEntry, source: string): StreamEvent | undefined {
-  if (entry.kind !== "outcome" && entry.kind !== "event") return undefined;
+export function toEvent(logged: StreamEntry, source: string): StreamEvent | undefined {
+  if (logged.kind !== "outcome" && logged.kind !== "event") return undefined;
+  const { resource, reason } = logged;
+  const entry = { ...logged, resource: withoutAddresses(resource), reason: withoutAddresses(reason) };
   const { id, log, sequence, occurredAt } = entry;
   const type = `gatehouse.${entry.action}.v1`;
   const subject = subjectOf(entry);
@@ -56,6 +58,11 @@ export function toEvent(entry: StreamEntry, source: string): StreamEvent | undef
   };
   const body = JSON.stringify({ ...attributes, data: dataOf(entry) });
   return { id, log, sequence, type, subject, body, receivedAt: entry.receivedAt };
+}
+
+/** The resource of a forwarded call is its path, where a service may have an e-mail address. */
+function withoutAddresses(text: string): string {
+  return text.replace(/[^\s/"]+/g, (part) => (/@|%40/.test(part) ? "[address]" : part));
 }
 
 /** Of an event whom or what it is about, of a call who made it. */
