@@ -51,6 +51,11 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
     "half an hour",
     "failover/postgres",
   ),
+  "parts-failover": trial(
+    "half of the users' sessions fail over under Patroni; the others do not notice",
+    "minutes",
+    "failover/parts",
+  ),
   "redis-failover": trial(
     "Redis fails over under Sentinel; limits and proofs hold",
     "half an hour",

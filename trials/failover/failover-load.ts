@@ -1,7 +1,14 @@
 import { randomBytes, randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
+import { decodeJwt } from "jose";
 import { generateSync } from "otplib";
 import { Agent, fetch as undiciFetch } from "undici";
+import { slotOfSession } from "#token-client/session-slot.ts";
+import { seconds, until } from "../support.ts";
 
 /** One call of the load, as its client knows it. */
 export interface Call {
@@ -13,6 +20,8 @@ export interface Call {
   status: number | undefined;
   code: string | undefined;
   hasRetryAfter: boolean;
+  /** Of the session that its access token or refresh token names. */
+  slot: number | undefined;
 }
 
 /** What was acknowledged, and must be so for ever. */
@@ -63,6 +72,8 @@ export interface LoadOptions {
   lives: number;
   /** How often the upstream has carried out a reference. */
   paid: ReadonlyMap<string, number>;
+  /** Whether one of the lives is that of this user. By default each is that of whom it has registered. */
+  wants?(userId: string, life: number): boolean;
   /** As the mail's link would. */
   proveAddress(userId: string): Promise<void>;
 }
@@ -88,6 +99,28 @@ export class FailoverLoad {
     return this.calls.filter(isAcknowledged).length;
   }
 
+  /** Until so many more were. */
+  async untilAcknowledged(more: number): Promise<void> {
+    const wanted = this.acknowledged() + more;
+    await until(`${more} calls more`, async () => this.acknowledged() >= wanted);
+  }
+
+  /** What does not hold of the facts from `from` on. */
+  async problems(from: number, struckMs = 0): Promise<string[]> {
+    const found: string[] = [];
+    const waiting = this.facts.slice(from);
+    await Promise.all(
+      Array.from({ length: this.#options.lives }, async () => {
+        for (let fact = waiting.shift(); fact !== undefined; fact = waiting.shift()) {
+          const problem = await fact.check();
+          if (problem !== undefined)
+            found.push(`${fact.what} (${seconds(fact.atMs - struckMs)} after the fault): ${problem}`);
+        }
+      }),
+    );
+    return found;
+  }
+
   /** A user who gives approvals, made before they are needed. */
   async newPayer(): Promise<Payer> {
     const address = this.#nextAddress();
@@ -111,8 +144,8 @@ export class FailoverLoad {
 
   /** Lives of users, one after the other, until the signal; and the payments of the payers. */
   async run(payers: readonly Payer[], signal: AbortSignal): Promise<void> {
-    const living = Array.from({ length: this.#options.lives }, async () => {
-      while (!signal.aborted) await this.#live();
+    const living = Array.from({ length: this.#options.lives }, async (_, life) => {
+      while (!signal.aborted) await this.#live(life);
     });
     const paying = payers.map(async (payer) => {
       for (const code of payer.codes) {
@@ -139,6 +172,7 @@ export class FailoverLoad {
       status: undefined,
       code: undefined,
       hasRetryAfter: false,
+      slot: slotIn(token ?? (body as { refreshToken?: string } | undefined)?.refreshToken),
     };
     let parsed: Body;
     try {
@@ -239,13 +273,15 @@ export class FailoverLoad {
   }
 
   /** One user, from the registration to a changed password. */
-  async #live(): Promise<void> {
+  async #live(life: number): Promise<void> {
     const address = this.#nextAddress();
     const email = `user-${randomUUID()}@example.com`;
     const person = { email, password: PASSWORD, firstName: "Ada", lastName: "Lovelace" };
     // 409: a repeated call of which the first had its effect.
     const registered = await this.#ask(address, "register", "/auth/register", { body: person });
     if (!this.#isAs("register", registered, [201, 409])) return;
+    const { wants } = this.#options;
+    if (wants !== undefined && !wants(String(registered.body.data?.user?.id), life)) return;
     let password = this.#passwordHolds(address, email, PASSWORD, undefined);
     try {
       const [first, second, third] = [
@@ -362,3 +398,41 @@ export class FailoverLoad {
 /** A call that changed something, and was answered so. */
 export const isAcknowledged = ({ kind, status }: Call): boolean =>
   kind !== "check" && status !== undefined && status < 300;
+
+function slotIn(token: string | undefined): number | undefined {
+  return token === undefined ? undefined : slotOfSession(String(decodeJwt(token).sid));
+}
+
+/** Where payments are carried out. It outlives every fault. */
+export async function startUpstream() {
+  const paid = new Map<string, number>();
+  const server = createServer(async (request, response) => {
+    const { reference } = JSON.parse(await text(request)) as { reference: string };
+    // A payment has its reference as its key: repeated, it is carried out once.
+    const isRepeated = request.headers["idempotency-key"] === reference;
+    paid.set(reference, isRepeated ? 1 : (paid.get(reference) ?? 0) + 1);
+    response.writeHead(201, { "content-type": "application/json" }).end("{}");
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    /** How often it has carried out a reference. */
+    paid,
+    /** A file of routes to it. */
+    routes: `routes:
+  - prefix: /payments
+    upstream: ${url}
+    methods:
+      POST: { roles: [USER], action: payments.create }
+  - prefix: /pay
+    upstream: ${url}
+    methods:
+      POST: { roles: [USER], action: pay.create, approval: { fields: [/amount, /reference] } }
+`,
+    close() {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}

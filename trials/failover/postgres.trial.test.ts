@@ -1,31 +1,26 @@
 import { execFile } from "node:child_process";
-import { once } from "node:events";
 import { readFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { loadavg } from "node:os";
 import { join, resolve } from "node:path";
-import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import { apiClient } from "#tests/support/people/api-client.ts";
 import { type CrashingSystem, startCrashingSystem } from "#tests/support/system/crashing-system.ts";
 import { say, seconds, seededRandom, until } from "../support.ts";
-import { FailoverLoad, isAcknowledged } from "./failover-load.ts";
+import { FailoverLoad, isAcknowledged, startUpstream } from "./failover-load.ts";
 import {
-  type ClusterNode,
+  FAULTS,
   missingForCluster,
   type PatroniCluster,
+  relieve,
   startPatroniCluster,
+  strike,
 } from "./patroni-cluster.ts";
 
 const ROUNDS = Number(process.env.FAILOVER_ROUNDS ?? 20);
 const SEED = Number(process.env.FAILOVER_SEED ?? Date.now() % 1_000_000);
-/** What befalls the primary, one a round. */
-const FAULTS = ["kill PostgreSQL", "kill the node", "freeze the node", "cut the node off"] as const;
-type FaultName = (typeof FAULTS)[number];
-const CHOSEN = process.env.FAILOVER_FAULTS?.split(",") ?? FAULTS;
+const CHOSEN = (process.env.FAILOVER_FAULTS?.split(",") as typeof FAULTS | undefined) ?? FAULTS;
 /** How the services find the primary. */
 const WAY = process.env.FAILOVER_WAY ?? "haproxy";
 /** From the election of the new primary to the end of the last refused call. */
@@ -45,22 +40,13 @@ describe.skipIf(missing !== undefined)("three PostgreSQL under Patroni with a sy
   let system: CrashingSystem;
   let load: FailoverLoad;
   let trust: string[];
-  const paid = new Map<string, number>();
-  /** Outlives every fault. */
-  const upstream = createServer(async (request, response) => {
-    const { reference } = JSON.parse(await text(request)) as { reference: string };
-    // A payment has its reference as its key: repeated, it is carried out once.
-    const isRepeated = request.headers["idempotency-key"] === reference;
-    paid.set(reference, isRepeated ? 1 : (paid.get(reference) ?? 0) + 1);
-    response.writeHead(201, { "content-type": "application/json" }).end("{}");
-  });
+  let upstream: Awaited<ReturnType<typeof startUpstream>>;
 
   beforeAll(async () => {
     say(
       `fail-over: seed ${SEED}, ${ROUNDS} rounds, by ${WAY} (FAILOVER_SEED, FAILOVER_ROUNDS, FAILOVER_WAY, FAILOVER_FAULTS)`,
     );
-    upstream.listen(0, "127.0.0.1");
-    await once(upstream, "listening");
+    upstream = await startUpstream();
     cluster = await startPatroniCluster();
     await cluster.whole();
     const { username, password } = cluster.superuser;
@@ -73,14 +59,14 @@ describe.skipIf(missing !== undefined)("three PostgreSQL under Patroni with a sy
         environment: {
           GATEHOUSE_POSTGRES_URL: `postgres://${username}:${password}@127.0.0.1:${cluster.port}`,
         },
-        files: () => ({ "routes.yaml": routes((upstream.address() as AddressInfo).port) }),
+        files: () => ({ "routes.yaml": upstream.routes }),
       },
     );
     load = new FailoverLoad({
       url: `http://127.0.0.1:${system.ports.GATEWAY_PORT}`,
       random,
       lives: LIVES,
-      paid,
+      paid: upstream.paid,
       proveAddress: (userId) => proveAddress(userId),
     });
     // The first one is signed some seconds after the start.
@@ -96,8 +82,7 @@ describe.skipIf(missing !== undefined)("three PostgreSQL under Patroni with a sy
     await load?.close();
     await system?.remove();
     await cluster?.remove();
-    upstream.closeAllConnections();
-    upstream.close();
+    upstream?.close();
   });
 
   const server = (database: string) =>
@@ -123,11 +108,6 @@ describe.skipIf(missing !== undefined)("three PostgreSQL under Patroni with a sy
       );
     });
   }
-
-  const untilAcknowledged = async (more: number) => {
-    const wanted = load.acknowledged() + more;
-    await expect.poll(() => load.acknowledged(), { timeout: 120_000 }).toBeGreaterThanOrEqual(wanted);
-  };
 
   /** Each acknowledged call has one intent and one outcome, and the log is proven. */
   async function checkLog(from: number): Promise<void> {
@@ -158,24 +138,9 @@ describe.skipIf(missing !== undefined)("three PostgreSQL under Patroni with a sy
       .toMatchObject({ code: 0 });
   }
 
-  const problems = async (from: number, struckMs = 0) => {
-    const found: string[] = [];
-    const waiting = load.facts.slice(from);
-    await Promise.all(
-      Array.from({ length: LIVES }, async () => {
-        for (let fact = waiting.shift(); fact !== undefined; fact = waiting.shift()) {
-          const problem = await fact.check();
-          if (problem !== undefined)
-            found.push(`${fact.what} (${seconds(fact.atMs - struckMs)} after the fault): ${problem}`);
-        }
-      }),
-    );
-    return found;
-  };
-
   const rounds = Array.from({ length: ROUNDS }, (_, index) => ({
     round: index + 1,
-    fault: CHOSEN[index % CHOSEN.length] as FaultName,
+    fault: CHOSEN[index % CHOSEN.length] as (typeof FAULTS)[number],
   }));
 
   test.for(rounds)(
@@ -186,7 +151,7 @@ describe.skipIf(missing !== undefined)("three PostgreSQL under Patroni with a sy
       const payers = await Promise.all(Array.from({ length: PAYERS }, () => load.newPayer()));
       const end = new AbortController();
       const running = load.run(payers, end.signal);
-      await untilAcknowledged(CALLS_OF_PHASE);
+      await load.untilAcknowledged(CALLS_OF_PHASE);
       // A random moment: there is no condition to wait for.
       await sleep(random() * 500);
 
@@ -196,10 +161,10 @@ describe.skipIf(missing !== undefined)("three PostgreSQL under Patroni with a sy
       await strike(fault, old);
       const { node, atMs: electedMs } = await cluster.elected(old);
       const atMs = await cluster.writable(node);
-      await untilAcknowledged(CALLS_OF_PHASE);
+      await load.untilAcknowledged(CALLS_OF_PHASE);
       const overMs = performance.now();
       await relieve(fault, old);
-      await untilAcknowledged(CALLS_OF_PHASE);
+      await load.untilAcknowledged(CALLS_OF_PHASE);
       await cluster.whole();
       end.abort();
       await running;
@@ -214,7 +179,7 @@ describe.skipIf(missing !== undefined)("three PostgreSQL under Patroni with a sy
           `(longest ${seconds(longestMs)}, ${refused.length - ofFault.length} when the old primary came back), ` +
           `${load.facts.length - factsBefore} facts; load of the machine ${loadavg()[0]?.toFixed(0)}`,
       );
-      expect(await problems(factsBefore, struckMs)).toEqual([]);
+      expect(await load.problems(factsBefore, struckMs)).toEqual([]);
       await checkLog(callsBefore);
       expect(load.violations).toEqual([]);
       expect(system.ended).toEqual([]);
@@ -223,7 +188,7 @@ describe.skipIf(missing !== undefined)("three PostgreSQL under Patroni with a sy
   );
 
   test("at the end everything that was ever acknowledged holds", { timeout: ROUND_LIMIT_MS }, async () => {
-    expect(await problems(0)).toEqual([]);
+    expect(await load.problems(0)).toEqual([]);
     expect(load.violations).toEqual([]);
     const kinds = new Set(load.facts.map(({ what }) => what));
     expect(kinds.size).toBeGreaterThanOrEqual(6);
@@ -300,27 +265,3 @@ async function answered<T extends { status: number }>(ask: () => Promise<T>): Pr
     .not.toBe(503);
   return answer;
 }
-
-async function strike(fault: FaultName, node: ClusterNode): Promise<void> {
-  if (fault === "kill PostgreSQL") node.killPostgres();
-  else if (fault === "kill the node") await node.kill();
-  else if (fault === "freeze the node") node.freeze();
-  else await node.cut();
-}
-
-async function relieve(fault: FaultName, node: ClusterNode): Promise<void> {
-  if (fault === "kill the node") node.start();
-  else if (fault === "freeze the node") node.thaw();
-  else if (fault === "cut the node off") await node.mend();
-}
-
-const routes = (port: number) => `routes:
-  - prefix: /payments
-    upstream: http://127.0.0.1:${port}
-    methods:
-      POST: { roles: [USER], action: payments.create }
-  - prefix: /pay
-    upstream: http://127.0.0.1:${port}
-    methods:
-      POST: { roles: [USER], action: pay.create, approval: { fields: [/amount, /reference] } }
-`;
