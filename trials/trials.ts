@@ -44,7 +44,7 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
       CHAOS_SECONDS: "600",
     },
   ),
-  "chaos-short": trial("a fault of every kind at every service, always the same", "a minute", "chaos/chaos"),
+  "chaos-short": trial("a fault of every kind at every service, always the same", "minutes", "chaos/chaos"),
   cluster: program("a real Kubernetes, disturbed under load", "hours", "trials/cluster/main.ts"),
   failover: trial(
     "PostgreSQL fails over under Patroni; no acknowledged call is lost",
