@@ -172,6 +172,27 @@ test("while nobody signs, nothing is lost, and it is not the receiver's failure"
   expect(one.attempts.map(({ problem }) => problem)).toEqual([""]);
 });
 
+test("a signal that nobody signs ends its batch: what was delivered is not sent again, and the others are sent later", async () => {
+  const [one, shop] = [await replica(), await receiver()];
+  const { id } = await createStream(one.manage, client, { delivery: { pushUrl: shop.url } });
+  let [asked, isAway] = [0, true];
+  const ask = () => {
+    asked += 1;
+    return asked >= 40 && isAway;
+  };
+  Object.defineProperty(one.tokenService, "isAway", { get: ask });
+  const sent = Array.from({ length: 90 }, () => end("logout")).flat();
+  const states = async () =>
+    (await listDeliveries(one.manage, id, { cursor: "", limit: 100 })).deliveries.map(
+      ({ state, attempts }) => `${state} ${attempts}`,
+    );
+  await expect.poll(states).toHaveLength(90);
+  expect(asked).toBeLessThan(90);
+  isAway = false;
+  await expect.poll(states).toEqual(sent.map(() => "delivered 1"));
+  expect(jtis(shop).toSorted()).toEqual(sent.toSorted());
+});
+
 test("what is polled comes again until it is acknowledged, in the order of the log", async () => {
   const one = await replica();
   const stream = await createStream(one.manage, client, {});
