@@ -513,6 +513,19 @@ test("after a change of its address events go there, and after its end nowhere",
   await expect.poll(() => one.couriers.count).toBe(0);
 });
 
+test("failures and the rest of a former address do not count at the new one: what waits is sent there at once", async () => {
+  const [shop, moved, one] = [await receiver(), await receiver(), await replica()];
+  shop.answer((_, response) => response.writeHead(429, { "retry-after": "3600" }).end());
+  const { id } = await endpointAt(shop, one);
+  add(1);
+  await expect.poll(async () => (await getEndpoint(one.manage, id)).waiting).toBe(1);
+  await database.ownerSql`update deliveries set next_attempt_at = now() + interval '20 hours'`;
+  const failingSince = expect.any(Date);
+  expect(await changeEndpoint(one.manage, id, { url: shop.url })).toMatchObject({ failingSince });
+  expect(await changeEndpoint(one.manage, id, { url: moved.url })).toMatchObject({ failingSince: null });
+  await expect.poll(() => sequences(moved)).toEqual([1]);
+});
+
 test.each<[string, Parameters<Receiver["answer"]>[0], object]>([
   [
     "a redirect to an internal address",

@@ -80,13 +80,14 @@ export async function selectEndpoints(
 /** What is undefined stays. */
 export interface EndpointChange {
   name?: string | undefined;
+  /** Another one. */
   url?: string | undefined;
   types?: readonly string[] | undefined;
   ownerId?: string | undefined;
   status?: Endpoint["status"] | undefined;
 }
 
-/** Active again, it is tried at once. */
+/** Active again, or at another address, it has no failures and is tried at once. */
 export async function updateEndpoint(
   sql: Sql | TransactionSql,
   id: string,
@@ -94,16 +95,18 @@ export async function updateEndpoint(
   at: Date,
 ): Promise<Endpoint | undefined> {
   const { name = null, url = null, types = null, ownerId = null, status } = change;
+  const isAnew = status === "active" || url !== null;
   const [row] = await sql<Endpoint[]>`
     update endpoints set
       name = coalesce(${name}, name), url = coalesce(${url}, url), types = coalesce(${types as string[] | null}::text[], types),
       owner_id = coalesce(${ownerId}::uuid, owner_id),
       ${status === "paused" ? sql`status = 'paused', paused_reason = coalesce(paused_reason, 'asked'),` : sql``}
-      ${status === "active" ? sql`status = 'active', paused_reason = null, untold_pause_at = null, failures = 0, failing_since = null, rests_until = null,` : sql``}
+      ${status === "active" ? sql`status = 'active', paused_reason = null, untold_pause_at = null,` : sql``}
+      ${isAnew ? sql`failures = 0, failing_since = null, rests_until = null,` : sql``}
       version = version + 1, changed_at = greatest(changed_at, ${at})
     where id = ${id} returning ${columns(sql)}
   `;
-  if (row !== undefined && status === "active") await makeWaitingDue(sql, id);
+  if (row !== undefined && isAnew) await makeWaitingDue(sql, id);
   return row;
 }
 

@@ -147,7 +147,8 @@ export async function changeEndpoint(
   const at = deps.now();
   const changed = await transaction(deps.sql, async (tx) => {
     const before = await lockEndpoint(tx, id);
-    const after = await updateEndpoint(tx, id, change, at);
+    const url = change.url === before?.url ? undefined : change.url;
+    const after = await updateEndpoint(tx, id, { ...change, url }, at);
     if (after !== undefined && after.clientId !== null && after.status !== before?.status) {
       const event = { status: STREAM_STATUSES[after.status], reason: "by an administrator" };
       await replaceWaiting(tx, id, signalAboutStream(id, { type: STREAM_UPDATED, event }, at));

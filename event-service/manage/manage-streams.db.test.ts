@@ -152,6 +152,20 @@ test("a header is sent to the address that it was given for, and to no other", a
   expect(await headerOf({ delivery: { pushUrl: other.url } })).toBe("");
 });
 
+test("failures and the rest of a former address do not count at the new one: what waits is pushed there at once", async () => {
+  const [one, shop, moved] = [await replica(), await receiver(), await receiver()];
+  shop.answer((_, response) => response.writeHead(429, { "retry-after": "3600" }).end());
+  const stream = await createStream(one.manage, client, { delivery: { pushUrl: shop.url } });
+  const [jti] = end("logout");
+  await expect.poll(async () => (await getEndpoint(one.manage, stream.id)).waiting).toBe(1);
+  await database.ownerSql`update deliveries set next_attempt_at = now() + interval '20 hours'`;
+  const change = (pushUrl: string) =>
+    changeStream(one.manage, at(stream), { delivery: { pushUrl }, replaces: false });
+  expect(await change(shop.url)).toMatchObject({ failures: 1, restsUntil: expect.any(Date) });
+  expect(await change(moved.url)).toMatchObject({ failures: 0, failingSince: null, restsUntil: null });
+  await expect.poll(() => jtis(moved)).toEqual([jti]);
+});
+
 test("a stream is not put to the beginning of the log by a replica that has not read it yet", async () => {
   const one = await replica();
   const stream = await createStream(one.manage, client, {});
