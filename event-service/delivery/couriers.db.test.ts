@@ -376,6 +376,21 @@ test("an endpoint that says 410 is paused at once, and a temporary one is delete
     .toBe("not_found");
 });
 
+test("a 410 from its former address does not delete a temporary webhook that was moved meanwhile", async () => {
+  const [shop, moved, one] = [await receiver(), await receiver(), await replica()];
+  const release = Promise.withResolvers<void>();
+  shop.answer(async (_, response) => {
+    await release.promise;
+    response.writeHead(410).end();
+  });
+  const { id } = await endpointAt(shop, one, { isTemporary: true });
+  add(1);
+  await expect.poll(() => shop.received).toHaveLength(1);
+  await changeEndpoint(one.manage, id, { url: moved.url });
+  release.resolve();
+  await expect.poll(() => sequences(moved)).toEqual([1]);
+});
+
 test("during a rotation both secrets sign, and then the new one alone", async () => {
   const [shop, one] = [await receiver(), await replica()];
   const { id, secret: former } = await endpointAt(shop, one);

@@ -117,7 +117,7 @@ export async function makeWaitingDue(sql: Sql | TransactionSql, endpointId: stri
   `;
 }
 
-export async function deleteEndpoint(sql: Sql, id: string): Promise<boolean> {
+export async function deleteEndpoint(sql: Sql | TransactionSql, id: string): Promise<boolean> {
   const rows = await sql`delete from endpoints where id = ${id} returning id`;
   return rows.length > 0;
 }
