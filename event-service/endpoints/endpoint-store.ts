@@ -29,7 +29,10 @@ export interface NewEndpoint
   places: StoredPlaces;
 }
 
-/** @returns undefined if there are `max` already, webhooks or streams, or the client has a stream. */
+/**
+ * @param max of webhooks, or of streams that are not forbidden. Inserts at the same moment may exceed it by their number.
+ * @returns undefined if there are so many already, or the client has a stream.
+ */
 export async function insertEndpoint(
   sql: Sql,
   endpoint: NewEndpoint,
@@ -40,7 +43,8 @@ export async function insertEndpoint(
     insert into endpoints (id, kind, client_id, name, url, types, owner_id, is_temporary, secret, places, created_at, changed_at)
     select ${id}, ${kind}, ${clientId}, ${name}, ${url}, ${types}, ${ownerId}, ${isTemporary}, ${secret}, ${sql.json(places)}, ${createdAt},
       ${createdAt}
-    where (select count(*) from endpoints where (kind = 'webhook') = ${kind === "webhook"}) < ${max}
+    where (select count(*) from endpoints
+      where (kind = 'webhook') = ${kind === "webhook"} and paused_reason is distinct from 'forbidden') < ${max}
     on conflict (client_id) do nothing
     returning ${columns(sql)}
   `;
@@ -268,7 +272,7 @@ export async function markPauseTold(sql: Sql, id: string, pausedAt: Date): Promi
 
 export type EncryptedSecrets = Pick<StoredSecrets, "secret" | "formerSecret"> & { id: string };
 
-/** Of all endpoints, which are two hundred at most. */
+/** Of all endpoints. */
 export async function selectSecrets(sql: Sql): Promise<EncryptedSecrets[]> {
   return sql<EncryptedSecrets[]>`select id, secret, former_secret as "formerSecret" from endpoints`;
 }

@@ -397,7 +397,7 @@ test("a client that lost its right is told nothing more, until it has it again a
   await expect.poll(() => jtis(shop)).toEqual([jti]);
 });
 
-test("streams take no room of webhooks", async () => {
+test("streams take no room of webhooks, and those whose clients have lost their right none of others", async () => {
   const one = await replica();
   for (let n = 0; n < 100; n += 1) await createStream(one.manage, randomUUID(), {});
   await expect(createStream(one.manage, client, {})).rejects.toMatchObject({ code: "conflict" });
@@ -409,6 +409,10 @@ test("streams take no room of webhooks", async () => {
     isTemporary: false,
   };
   expect(await createEndpoint(one.manage, wanted)).toMatchObject({ endpoint: { kind: "webhook" } });
+  one.identityService.filterReceivers = async (ids) => ids.slice(1);
+  await pauseForbiddenStreams(one.manage);
+  await createStream(one.manage, client, {});
+  await expect(createStream(one.manage, randomUUID(), {})).rejects.toMatchObject({ code: "conflict" });
 });
 
 test.each([
