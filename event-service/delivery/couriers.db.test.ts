@@ -566,6 +566,22 @@ test.each<[string, Parameters<Receiver["answer"]>[0], object]>([
   expect(await sendTest(one.manage, id)).toMatchObject(result);
 });
 
+test.each([
+  ["a name with NUL", { name: "a\u0000b" }, "name"],
+  ["a name of two lines", { name: "a\nb" }, "name"],
+  ["an address with NUL", { url: "http://127.0.0.1:1/\u0000" }, "url"],
+  ["a type with NUL", { types: ["gatehouse.\u0000*"] }, "types"],
+])("%s is refused", async (_what, change, field) => {
+  const one = await replica();
+  const wanted = { name: "shop", url: "http://127.0.0.1:1/", types: ["gatehouse.*"], ...change };
+  await expect(
+    createEndpoint(one.manage, { ...wanted, ownerId: OWNER, isTemporary: false }),
+  ).rejects.toMatchObject({
+    code: "validation_failed",
+    fields: [expect.objectContaining({ field })],
+  });
+});
+
 test("of what is done the last thousand are kept", async () => {
   const [shop, one] = [await receiver(), await replica()];
   const { id } = await endpointAt(shop, one);
