@@ -68,7 +68,7 @@ export class Courier {
       } catch (error) {
         this.#deps.logger.warn(
           { err: error, endpoint: this.#endpoint.id },
-          "a batch of events is delivered again",
+          "what a batch has not delivered is sent again",
         );
         this.#waiting = undefined;
         this.#grown = undefined;
@@ -161,6 +161,7 @@ export class Courier {
     const state = attempts.hasTried ? this.#stateAfter(attempts, places) : { ...this.#state, places };
     const isBack = failures >= FAILURES_OF_ENDPOINT && attempts.hasSuccess;
     await this.#save({ deliveries, state, isBack });
+    if (attempts.error !== undefined) throw attempts.error;
     if (
       this.#waiting !== undefined &&
       this.#waiting.count === 0 &&
@@ -221,6 +222,8 @@ class Attempts {
   /** How long the receiver asks to be left alone. */
   askedMs = 0;
   hasTried = false;
+  /** Why something could not be sent, which is no failure of the receiver. It ends the batch. */
+  error: unknown;
 
   constructor(deps: AttemptDeps, failures: number) {
     this.#deps = deps;
@@ -250,6 +253,7 @@ class Attempts {
   /** The first failures of an endpoint that is away are enough. */
   #isOver(): boolean {
     return (
+      this.error !== undefined ||
       this.isGone ||
       this.askedMs > 0 ||
       !this.#deps.isHeld() ||
@@ -259,8 +263,14 @@ class Attempts {
 
   async #attempt(delivery: DeliveryWithBody): Promise<DeliveryWithBody> {
     const { send, onAttempt, now, random } = this.#deps;
+    let result: AttemptResult;
+    try {
+      result = await send({ id: delivery.eventId, body: delivery.body ?? "" });
+    } catch (error) {
+      this.error = error;
+      return delivery;
+    }
     this.hasTried = true;
-    const result = await send({ id: delivery.eventId, body: delivery.body ?? "" });
     onAttempt(result, delivery);
     const { httpStatus, problem, durationMs } = result;
     const attempts = delivery.attempts + 1;

@@ -376,6 +376,21 @@ test("an endpoint that says 410 is paused at once, and a temporary one is delete
     .toBe("not_found");
 });
 
+test("a 410 from its former address does not delete a temporary webhook that was moved meanwhile", async () => {
+  const [shop, moved, one] = [await receiver(), await receiver(), await replica()];
+  const release = Promise.withResolvers<void>();
+  shop.answer(async (_, response) => {
+    await release.promise;
+    response.writeHead(410).end();
+  });
+  const { id } = await endpointAt(shop, one, { isTemporary: true });
+  add(1);
+  await expect.poll(() => shop.received).toHaveLength(1);
+  await changeEndpoint(one.manage, id, { url: moved.url });
+  release.resolve();
+  await expect.poll(() => sequences(moved)).toEqual([1]);
+});
+
 test("during a rotation both secrets sign, and then the new one alone", async () => {
   const [shop, one] = [await receiver(), await replica()];
   const { id, secret: former } = await endpointAt(shop, one);
@@ -513,6 +528,19 @@ test("after a change of its address events go there, and after its end nowhere",
   await expect.poll(() => one.couriers.count).toBe(0);
 });
 
+test("failures and the rest of a former address do not count at the new one: what waits is sent there at once", async () => {
+  const [shop, moved, one] = [await receiver(), await receiver(), await replica()];
+  shop.answer((_, response) => response.writeHead(429, { "retry-after": "3600" }).end());
+  const { id } = await endpointAt(shop, one);
+  add(1);
+  await expect.poll(async () => (await getEndpoint(one.manage, id)).waiting).toBe(1);
+  await database.ownerSql`update deliveries set next_attempt_at = now() + interval '20 hours'`;
+  const failingSince = expect.any(Date);
+  expect(await changeEndpoint(one.manage, id, { url: shop.url })).toMatchObject({ failingSince });
+  expect(await changeEndpoint(one.manage, id, { url: moved.url })).toMatchObject({ failingSince: null });
+  await expect.poll(() => sequences(moved)).toEqual([1]);
+});
+
 test.each<[string, Parameters<Receiver["answer"]>[0], object]>([
   [
     "a redirect to an internal address",
@@ -536,6 +564,22 @@ test.each<[string, Parameters<Receiver["answer"]>[0], object]>([
   const { id } = await endpointAt(shop, one);
   shop.answer(answer);
   expect(await sendTest(one.manage, id)).toMatchObject(result);
+});
+
+test.each([
+  ["a name with NUL", { name: "a\u0000b" }, "name"],
+  ["a name of two lines", { name: "a\nb" }, "name"],
+  ["an address with NUL", { url: "http://127.0.0.1:1/\u0000" }, "url"],
+  ["a type with NUL", { types: ["gatehouse.\u0000*"] }, "types"],
+])("%s is refused", async (_what, change, field) => {
+  const one = await replica();
+  const wanted = { name: "shop", url: "http://127.0.0.1:1/", types: ["gatehouse.*"], ...change };
+  await expect(
+    createEndpoint(one.manage, { ...wanted, ownerId: OWNER, isTemporary: false }),
+  ).rejects.toMatchObject({
+    code: "validation_failed",
+    fields: [expect.objectContaining({ field })],
+  });
 });
 
 test("of what is done the last thousand are kept", async () => {

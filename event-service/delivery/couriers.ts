@@ -162,12 +162,9 @@ export class Couriers {
     let sincePruned = 0;
     return async (batch: CourierBatch): Promise<boolean> => {
       const { deliveries, state } = batch;
-      if (state.pausedReason !== null && endpoint.isTemporary) {
-        await deleteEndpoint(sql, endpoint.id);
-        return true;
-      }
       const isStored = await transaction(sql, async (tx) => {
         if (!(await lockHeld(tx, endpoint, this.#holder))) return false;
+        if (state.pausedReason !== null && endpoint.isTemporary) return deleteEndpoint(tx, endpoint.id);
         if (deliveries.length > 0) await upsertDeliveries(tx, endpoint.id, deliveries);
         if (batch.isBack) await makeWaitingDue(tx, endpoint.id);
         await updateCourierState(tx, endpoint.id, state);

@@ -29,7 +29,10 @@ export interface NewEndpoint
   places: StoredPlaces;
 }
 
-/** @returns undefined if there are `max` already, webhooks or streams, or the client has a stream. */
+/**
+ * @param max of webhooks, or of streams that are not forbidden. Inserts at the same moment may exceed it by their number.
+ * @returns undefined if there are so many already, or the client has a stream.
+ */
 export async function insertEndpoint(
   sql: Sql,
   endpoint: NewEndpoint,
@@ -40,7 +43,8 @@ export async function insertEndpoint(
     insert into endpoints (id, kind, client_id, name, url, types, owner_id, is_temporary, secret, places, created_at, changed_at)
     select ${id}, ${kind}, ${clientId}, ${name}, ${url}, ${types}, ${ownerId}, ${isTemporary}, ${secret}, ${sql.json(places)}, ${createdAt},
       ${createdAt}
-    where (select count(*) from endpoints where (kind = 'webhook') = ${kind === "webhook"}) < ${max}
+    where (select count(*) from endpoints
+      where (kind = 'webhook') = ${kind === "webhook"} and paused_reason is distinct from 'forbidden') < ${max}
     on conflict (client_id) do nothing
     returning ${columns(sql)}
   `;
@@ -80,13 +84,14 @@ export async function selectEndpoints(
 /** What is undefined stays. */
 export interface EndpointChange {
   name?: string | undefined;
+  /** Another one. */
   url?: string | undefined;
   types?: readonly string[] | undefined;
   ownerId?: string | undefined;
   status?: Endpoint["status"] | undefined;
 }
 
-/** Active again, it is tried at once. */
+/** Active again, or at another address, it has no failures and is tried at once. */
 export async function updateEndpoint(
   sql: Sql | TransactionSql,
   id: string,
@@ -94,16 +99,18 @@ export async function updateEndpoint(
   at: Date,
 ): Promise<Endpoint | undefined> {
   const { name = null, url = null, types = null, ownerId = null, status } = change;
+  const isAnew = status === "active" || url !== null;
   const [row] = await sql<Endpoint[]>`
     update endpoints set
       name = coalesce(${name}, name), url = coalesce(${url}, url), types = coalesce(${types as string[] | null}::text[], types),
       owner_id = coalesce(${ownerId}::uuid, owner_id),
       ${status === "paused" ? sql`status = 'paused', paused_reason = coalesce(paused_reason, 'asked'),` : sql``}
-      ${status === "active" ? sql`status = 'active', paused_reason = null, untold_pause_at = null, failures = 0, failing_since = null, rests_until = null,` : sql``}
+      ${status === "active" ? sql`status = 'active', paused_reason = null, untold_pause_at = null,` : sql``}
+      ${isAnew ? sql`failures = 0, failing_since = null, rests_until = null,` : sql``}
       version = version + 1, changed_at = greatest(changed_at, ${at})
     where id = ${id} returning ${columns(sql)}
   `;
-  if (row !== undefined && status === "active") await makeWaitingDue(sql, id);
+  if (row !== undefined && isAnew) await makeWaitingDue(sql, id);
   return row;
 }
 
@@ -114,7 +121,7 @@ export async function makeWaitingDue(sql: Sql | TransactionSql, endpointId: stri
   `;
 }
 
-export async function deleteEndpoint(sql: Sql, id: string): Promise<boolean> {
+export async function deleteEndpoint(sql: Sql | TransactionSql, id: string): Promise<boolean> {
   const rows = await sql`delete from endpoints where id = ${id} returning id`;
   return rows.length > 0;
 }
@@ -265,7 +272,7 @@ export async function markPauseTold(sql: Sql, id: string, pausedAt: Date): Promi
 
 export type EncryptedSecrets = Pick<StoredSecrets, "secret" | "formerSecret"> & { id: string };
 
-/** Of all endpoints, which are two hundred at most. */
+/** Of all endpoints. */
 export async function selectSecrets(sql: Sql): Promise<EncryptedSecrets[]> {
   return sql<EncryptedSecrets[]>`select id, secret, former_secret as "formerSecret" from endpoints`;
 }

@@ -46,11 +46,13 @@ export interface ManageDeps {
 const STREAM_STATUSES = { active: "enabled", paused: "paused" } as const;
 const MAX_ENDPOINTS = 100;
 const MAX_LIMIT = 100;
-const MAX_NAME = 100;
 const MAX_URL = 2_048;
 const MAX_TYPES = 50;
 const MAX_OVERLAP_H = 168;
 const HOUR_MS = 3_600_000;
+const NAME = /^(?!\s)\P{C}{1,100}(?<!\s)$/u;
+/** A parser of URLs removes or escapes them; PostgreSQL refuses NUL. */
+const CONTROL = /\p{C}/u;
 /** A type, or the beginning of types. */
 const TYPE = /^gatehouse\.(?:[a-z0-9_.]{1,128}|[a-z0-9_.]{0,127}\*)$/;
 
@@ -147,7 +149,8 @@ export async function changeEndpoint(
   const at = deps.now();
   const changed = await transaction(deps.sql, async (tx) => {
     const before = await lockEndpoint(tx, id);
-    const after = await updateEndpoint(tx, id, change, at);
+    const url = change.url === before?.url ? undefined : change.url;
+    const after = await updateEndpoint(tx, id, { ...change, url }, at);
     if (after !== undefined && after.clientId !== null && after.status !== before?.status) {
       const event = { status: STREAM_STATUSES[after.status], reason: "by an administrator" };
       await replaceWaiting(tx, id, signalAboutStream(id, { type: STREAM_UPDATED, event }, at));
@@ -181,12 +184,12 @@ function assertValid({ networks }: ManageDeps, { name, url, types, ownerId }: En
     code: "invalid_format",
     message,
   });
-  const isName = name === undefined || (name.trim() === name && name.length >= 1 && name.length <= MAX_NAME);
+  const isName = name === undefined || NAME.test(name);
   const isTypes =
     types === undefined ||
     (types.length >= 1 && types.length <= MAX_TYPES && types.every((type) => TYPE.test(type)));
   const fields = [
-    ...(isName ? [] : [problem("name", `must have 1 to ${MAX_NAME} characters, no space at an end`)]),
+    ...(isName ? [] : [problem("name", "must be 1 to 100 characters, no control, no space at an end")]),
     ...(url === undefined || isUsable(url, networks)
       ? []
       : [problem("url", "must be https, without a user, of a host that may be called")]),
@@ -206,7 +209,7 @@ function assertValid({ networks }: ManageDeps, { name, url, types, ownerId }: En
 }
 
 export function isUsable(text: string, networks: readonly ReachableNetwork[]): boolean {
-  if (text.length > MAX_URL || !isAllowedUrl(text, networks)) return false;
+  if (text.length > MAX_URL || CONTROL.test(text) || !isAllowedUrl(text, networks)) return false;
   const { username, password, hash } = new URL(text);
   return username === "" && password === "" && hash === "";
 }

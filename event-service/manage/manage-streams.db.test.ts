@@ -152,6 +152,20 @@ test("a header is sent to the address that it was given for, and to no other", a
   expect(await headerOf({ delivery: { pushUrl: other.url } })).toBe("");
 });
 
+test("failures and the rest of a former address do not count at the new one: what waits is pushed there at once", async () => {
+  const [one, shop, moved] = [await replica(), await receiver(), await receiver()];
+  shop.answer((_, response) => response.writeHead(429, { "retry-after": "3600" }).end());
+  const stream = await createStream(one.manage, client, { delivery: { pushUrl: shop.url } });
+  const [jti] = end("logout");
+  await expect.poll(async () => (await getEndpoint(one.manage, stream.id)).waiting).toBe(1);
+  await database.ownerSql`update deliveries set next_attempt_at = now() + interval '20 hours'`;
+  const change = (pushUrl: string) =>
+    changeStream(one.manage, at(stream), { delivery: { pushUrl }, replaces: false });
+  expect(await change(shop.url)).toMatchObject({ failures: 1, restsUntil: expect.any(Date) });
+  expect(await change(moved.url)).toMatchObject({ failures: 0, failingSince: null, restsUntil: null });
+  await expect.poll(() => jtis(moved)).toEqual([jti]);
+});
+
 test("a stream is not put to the beginning of the log by a replica that has not read it yet", async () => {
   const one = await replica();
   const stream = await createStream(one.manage, client, {});
@@ -170,6 +184,27 @@ test("while nobody signs, nothing is lost, and it is not the receiver's failure"
   one.tokenService.isAway = false;
   await expect.poll(() => jtis(shop)).toEqual([jti]);
   expect(one.attempts.map(({ problem }) => problem)).toEqual([""]);
+});
+
+test("a signal that nobody signs ends its batch: what was delivered is not sent again, and the others are sent later", async () => {
+  const [one, shop] = [await replica(), await receiver()];
+  const { id } = await createStream(one.manage, client, { delivery: { pushUrl: shop.url } });
+  let [asked, isAway] = [0, true];
+  const ask = () => {
+    asked += 1;
+    return asked >= 40 && isAway;
+  };
+  Object.defineProperty(one.tokenService, "isAway", { get: ask });
+  const sent = Array.from({ length: 90 }, () => end("logout")).flat();
+  const states = async () =>
+    (await listDeliveries(one.manage, id, { cursor: "", limit: 100 })).deliveries.map(
+      ({ state, attempts }) => `${state} ${attempts}`,
+    );
+  await expect.poll(states).toHaveLength(90);
+  expect(asked).toBeLessThan(90);
+  isAway = false;
+  await expect.poll(states).toEqual(sent.map(() => "delivered 1"));
+  expect(jtis(shop).toSorted()).toEqual(sent.toSorted());
 });
 
 test("what is polled comes again until it is acknowledged, in the order of the log", async () => {
@@ -362,7 +397,7 @@ test("a client that lost its right is told nothing more, until it has it again a
   await expect.poll(() => jtis(shop)).toEqual([jti]);
 });
 
-test("streams take no room of webhooks", async () => {
+test("streams take no room of webhooks, and those whose clients have lost their right none of others", async () => {
   const one = await replica();
   for (let n = 0; n < 100; n += 1) await createStream(one.manage, randomUUID(), {});
   await expect(createStream(one.manage, client, {})).rejects.toMatchObject({ code: "conflict" });
@@ -374,6 +409,10 @@ test("streams take no room of webhooks", async () => {
     isTemporary: false,
   };
   expect(await createEndpoint(one.manage, wanted)).toMatchObject({ endpoint: { kind: "webhook" } });
+  one.identityService.filterReceivers = async (ids) => ids.slice(1);
+  await pauseForbiddenStreams(one.manage);
+  await createStream(one.manage, client, {});
+  await expect(createStream(one.manage, randomUUID(), {})).rejects.toMatchObject({ code: "conflict" });
 });
 
 test.each([
