@@ -21,17 +21,17 @@ export interface StreamChange {
   at: Date;
 }
 
-/** At another address it has no failures and is tried at once. */
+/** At another address it has no failures. What waits is tried at once. */
 export async function updateStream(sql: Sql, id: string, change: StreamChange): Promise<void> {
   const { kind, url, types, name, secret, at } = change;
-  const [row] = await sql<{ isMoved: boolean }[]>`
+  await sql`
     update endpoints set kind = ${kind}, url = ${url}, types = ${types as string[]}, name = ${name}, secret = ${secret},
       former_secret = null, former_secret_until = null, version = version + 1, changed_at = greatest(changed_at, ${at}),
       failures = case when url = ${url} then failures else 0 end,
       failing_since = case when url = ${url} then failing_since end, rests_until = case when url = ${url} then rests_until end
-    where id = ${id} returning old.url <> url as "isMoved"
+    where id = ${id}
   `;
-  if (row?.isMoved) await makeWaitingDue(sql, id);
+  await makeWaitingDue(sql, id);
 }
 
 export interface StreamStatus {
