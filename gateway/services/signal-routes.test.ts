@@ -114,6 +114,28 @@ test("a stream that is polled names where", async () => {
   expect(new URL(delivery.endpoint_url).pathname).toBe(POLL);
 });
 
+test.each(["POST", "PATCH", "PUT"] as const)(
+  "%s refuses a push without an address, and takes a poll with one",
+  async (method) => {
+    const { app, signals } = start();
+    const wanted = (delivery: object) =>
+      send(app, { method, url: STREAMS, body: { stream_id: stream.id, delivery }, token: "receiver" });
+    for (const nothing of [{}, { endpoint_url: "" }]) {
+      const answer = await wanted({ method: PUSH.method, ...nothing });
+      expect(answer.statusCode).toBe(400);
+      expect(answer.json().error).toMatchObject({
+        code: "validation_failed",
+        details: [expect.objectContaining({ field: "delivery.endpoint_url" })],
+      });
+    }
+    expect([signals.createStream, signals.changeStream].flatMap(({ mock }) => mock.calls)).toEqual([]);
+    const given = { method: "urn:ietf:rfc:8936", endpoint_url: POLL, authorization_header: "Bearer secret" };
+    expect((await wanted(given)).statusCode).toBeLessThan(300);
+    const [sent] = [signals.createStream, signals.changeStream].flatMap(({ mock }) => mock.calls).flat();
+    expect(sent).toMatchObject({ delivery: { pushUrl: "", authorizationHeader: undefined } });
+  },
+);
+
 test("a client without a stream has an empty list, and none by name", async () => {
   const { app } = start(null);
   expect((await send(app, { url: STREAMS, token: "receiver" })).json()).toEqual([]);

@@ -60,18 +60,17 @@ const streamId = z
   .uuid()
   .toLowerCase()
   .meta({ examples: [STREAM_ID] });
-/** Other members are ignored: receivers send back what they were given. */
+/** Other members are ignored: receivers send back what they were given, as the address of a poll. */
+const wantedDelivery = z.discriminatedUnion("method", [
+  z.looseObject({
+    method: z.literal(PUSH),
+    endpoint_url: textField(1, 2_048, { examples: ["https://receiver.example/events"] }),
+    authorization_header: optional(textField(0, 2_048, { examples: ["Bearer 2YotnFZFEjr1zCsicMWpAA"] })),
+  }),
+  z.looseObject({ method: z.literal(POLL) }),
+]);
 const wantedFields = {
-  delivery: z
-    .looseObject({
-      method,
-      endpoint_url: optional(
-        textField(0, 2_048, { description: "Of a push.", examples: ["https://receiver.example/events"] }),
-      ),
-      authorization_header: optional(textField(0, 2_048, { examples: ["Bearer 2YotnFZFEjr1zCsicMWpAA"] })),
-    })
-    .optional()
-    .meta({ description: "By default the receiver polls." }),
+  delivery: wantedDelivery.optional().meta({ description: "By default the receiver polls." }),
   events_requested: optional(
     z
       .array(textField(1, 256, { examples: [SESSION_REVOKED] }))
@@ -283,7 +282,8 @@ export function registerSignalRoutes(app: GatewayApp, { signals, tokenIssuer }: 
 
   route("pollSignals", "POST", "/ssf/streams/:id/poll", {
     summary: "Take security event tokens (RFC 8936)",
-    description: "What is not acknowledged comes again. Waits for at most three seconds.",
+    description:
+      "What is not acknowledged comes again. Waits for at most three seconds.",
     policy: { ...policy, isAudited: false },
     schema: { params: z.strictObject({ id: streamId }), body: Poll },
     answers: { 200: raw("What waits.", pollAnswer) },
@@ -308,13 +308,12 @@ function clientIdOf(request: FastifyRequest): string {
 }
 
 function wantedIn({ delivery, events_requested: eventsRequested = [] }: z.output<typeof NewStream>) {
-  return {
-    delivery: delivery && {
-      pushUrl: delivery.method === PUSH ? (delivery.endpoint_url ?? "") : "",
-      authorizationHeader: delivery.authorization_header,
-    },
-    eventsRequested,
-  };
+  return { delivery: delivery && toDelivery(delivery), eventsRequested };
+}
+
+function toDelivery(delivery: z.output<typeof wantedDelivery>) {
+  if (delivery.method === POLL) return { pushUrl: "", authorizationHeader: undefined };
+  return { pushUrl: delivery.endpoint_url, authorizationHeader: delivery.authorization_header };
 }
 
 const STATUSES = {
