@@ -193,6 +193,18 @@ test("what is polled comes again until it is acknowledged, in the order of the l
   ]);
 });
 
+test("a poll settles as many as may wait, and no more", async () => {
+  const one = await replica();
+  const stream = await createStream(one.manage, client, {});
+  const ids = Array.from({ length: 1_000 }, () => randomUUID());
+  expect((await poll(one, stream, { acknowledged: ids, refused: ids })).ids).toEqual([]);
+  for (const [field, wanted] of [
+    ["ack", { acknowledged: [...ids, randomUUID()] }],
+    ["setErrs", { refused: [...ids, randomUUID()] }],
+  ] as const)
+    await expect(poll(one, stream, wanted)).rejects.toMatchObject({ fields: [{ field }] });
+});
+
 test("polls at two replicas at the same moment lose nothing and invent nothing", async () => {
   const [one, other] = [await replica(), await replica()];
   const stream = await createStream(one.manage, client, {});

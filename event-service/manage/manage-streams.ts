@@ -239,8 +239,8 @@ export interface Poll {
 export async function pollStream(deps: StreamDeps, name: StreamName, poll: Poll) {
   const { acknowledged, refused, maxEvents } = poll;
   for (const [field, ids] of Object.entries({ ack: acknowledged, setErrs: refused }))
-    if (ids.length > MAX_EVENTS || !ids.every(isUuid))
-      throw invalidField(field, "invalid_format", `must be at most ${MAX_EVENTS} values of jti`);
+    if (ids.length > MAX_WAITING || !ids.every(isUuid))
+      throw invalidField(field, "invalid_format", `must be at most ${MAX_WAITING} values of jti`);
   const { id, kind, status, pausedReason } = await namedStream(deps, name);
   if (kind !== "poll") throw new DomainError("not_found");
   if (acknowledged.length > 0) await settleWaiting(deps.sql, id, { eventIds: acknowledged, problem: "" });

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { expect, test, vi } from "vitest";
 import { DomainError } from "#kit/values/errors.ts";
 import { StreamStatus } from "#proto/gatehouse/events/v1/signal_service.ts";
@@ -160,6 +161,17 @@ test("what is polled is by jti, with what was acknowledged and refused before", 
     acknowledged: [JTI],
     refused: [stream.id],
   });
+});
+
+test("all that may wait is acknowledged or refused by one call", async () => {
+  const { app, signals } = start();
+  const ids = Array.from({ length: 1_000 }, () => randomUUID());
+  const refused = { err: "invalid_key", description: "The key of the token is not one that is known here." };
+  const setErrs = Object.fromEntries(ids.map((id) => [id, refused]));
+  const call = { method: "POST", url: POLL, token: "receiver" } as const;
+  expect((await send(app, { ...call, body: { ack: ids, setErrs } })).statusCode).toBe(200);
+  expect(signals.pollStream.mock.calls.flat()[0]).toMatchObject({ acknowledged: ids, refused: ids });
+  expect((await send(app, { ...call, body: { ack: [...ids, JTI] } })).statusCode).toBe(400);
 });
 
 test("the metadata names every endpoint", async () => {

@@ -18,6 +18,9 @@ const STREAM_ID = "0199a000-0000-7000-8000-00000000000b";
 const HTTP_NO_CONTENT = 204;
 const MAX_AGE_S = 300;
 const MAX_POLLED = 100;
+const MAX_SETTLED = 1_000;
+/** Of as many tokens that are refused, each with a description. */
+const POLL_LIMIT_BYTES = 256 * 1024;
 
 const url = textLike("https://gateway.example.com/ssf/streams");
 const types = z.array(textLike(SESSION_REVOKED));
@@ -97,7 +100,7 @@ const Poll = z
         .meta({ description: "At most 100 come.", examples: [10] }),
     ),
     returnImmediately: z.boolean().optional(),
-    ack: z.array(z.uuid().toLowerCase()).max(MAX_POLLED).optional(),
+    ack: z.array(z.uuid().toLowerCase()).max(MAX_SETTLED).optional(),
     setErrs: z
       .record(z.string(), z.unknown())
       .optional()
@@ -286,6 +289,7 @@ export function registerSignalRoutes(app: GatewayApp, { signals, tokenIssuer }: 
       "What is not acknowledged comes again. Waits for at most three seconds.",
     policy: { ...policy, isAudited: false },
     schema: { params: z.strictObject({ id: streamId }), body: Poll },
+    options: { bodyLimit: POLL_LIMIT_BYTES },
     answers: { 200: raw("What waits.", pollAnswer) },
     codes: ["not_found"],
     handler: async (request) => {
