@@ -18,7 +18,7 @@ import { partyOf, settingsOf } from "./oauth.fixture.ts";
 import type { SecurityEventSettings } from "./oauth-provider-settings.ts";
 import { receiveSecurityEvent } from "./receive-security-event.ts";
 
-const ACCOUNT_DISABLED = "https://schemas.openid.net/secevent/risc/event-type/account-disabled";
+const RISC = "https://schemas.openid.net/secevent/risc/event-type";
 const NOW_S = 1_925_089_445;
 const DAY_S = 86_400;
 /** Of more than anything here takes. */
@@ -87,7 +87,12 @@ const results = () => vi.mocked(deps.countSecurityEvent).mock.calls.map(([, resu
 
 test.each([
   ["session-revoked", { events: { [SESSION_REVOKED]: { event_timestamp: NOW_S } } }, "session_revoked"],
-  ["account-disabled", { events: { [ACCOUNT_DISABLED]: { reason: "hijacking" } } }, "account_disabled"],
+  [
+    "account-disabled",
+    { events: { [`${RISC}/account-disabled`]: { reason: "hijacking" } } },
+    "account_disabled",
+  ],
+  ["sessions-revoked", { events: { [`${RISC}/sessions-revoked`]: {} } }, "sessions_revoked"],
 ])(
   "%s ends all sessions of the linked account and those in progress, with a record of who said so",
   async (_name, claims, kind) => {
