@@ -1,4 +1,5 @@
-import { generateKeyPair, UnsecuredJWT } from "jose";
+import { randomUUID } from "node:crypto";
+import { exportJWK, generateKeyPair, UnsecuredJWT } from "jose";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { Secret } from "#kit/config/config.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
@@ -244,6 +245,35 @@ test("no signature, one by another key, an HMAC by the public key, a changed pay
   expect(await refusalOf(push("a.b.c"))).toBe("invalid_request");
   expect(await refusalOf(push(`${right}${"A".repeat(16_384)}`))).toBe("invalid_request");
   expect(ended()).toEqual([]);
+});
+
+const withKeys = (...others: object[]) => {
+  const keys = [...others, provider.publicJwk()];
+  provider.lie({ answers: { "/jwks": (response) => response.end(JSON.stringify({ keys })) } });
+};
+const newKeys = (count: number) =>
+  Promise.all(
+    Array.from({ length: count }, async () => ({
+      ...(await exportJWK((await generateKeyPair("ES256")).publicKey)),
+      ...{ kid: randomUUID(), alg: "ES256", use: "sig" },
+    })),
+  );
+
+test("an event that names no key is taken if one of the issuer's keys made it, and refused if none did", async () => {
+  withKeys(...(await newKeys(2)));
+  const header = { kid: undefined };
+  const stranger = await generateKeyPair("ES256");
+  expect(await refusalOf(push(await event({ header, key: stranger.privateKey })))).toBe("invalid_key");
+  expect(ended()).toEqual([]);
+  await push(await event({ header }));
+  expect(ended()).toHaveLength(1);
+});
+
+test("of an issuer with very many keys not all are tried", async () => {
+  withKeys(...(await newKeys(10)));
+  expect(await refusalOf(push(await event({ header: { kid: undefined } })))).toBe("invalid_key");
+  await push(await event());
+  expect(ended()).toHaveLength(1);
 });
 
 test("a provider that is unknown, or whose events are not taken, is not found", async () => {
