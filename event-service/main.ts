@@ -120,7 +120,7 @@ await service.serveRpc(config, {
   register: (server) => {
     const record = createReadingRecorder(recorder, now);
     server.add(WebhookServiceService, WEBHOOK_CALLERS, createWebhookRpc(deps, record));
-    server.add(SignalServiceService, SIGNAL_CALLERS, createSignalRpc(deps));
+    server.add(SignalServiceService, SIGNAL_CALLERS, createSignalRpc({ ...deps, waitingPolls: new Map() }));
   },
 });
 await untilSuccess("audit log", readLog, logger);

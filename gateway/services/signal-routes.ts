@@ -286,7 +286,7 @@ export function registerSignalRoutes(app: GatewayApp, { signals, tokenIssuer }: 
   route("pollSignals", "POST", "/ssf/streams/:id/poll", {
     summary: "Take security event tokens (RFC 8936)",
     description:
-      "What is not acknowledged comes again. Waits for at most three seconds.",
+      "What is not acknowledged comes again. Waits for at most three seconds, but not while another call does.",
     policy: { ...policy, isAudited: false },
     schema: { params: z.strictObject({ id: streamId }), body: Poll },
     options: { bodyLimit: POLL_LIMIT_BYTES },
