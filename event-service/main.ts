@@ -27,6 +27,8 @@ const READ_INTERVAL_MS = 150;
 const AUDIT_GRACE_MS = 1_000;
 const RECEIVER_CHECK_MS = 5_000;
 const RENEW_INTERVAL_MS = 60_000;
+/** A poll may settle 2,000 tokens. */
+const MAX_RECEIVE_BYTES = 128 * 1024;
 
 const config = loadConfig(configSchema, process.env);
 const service = await startProcess("event-service", config);
@@ -114,10 +116,11 @@ metrics.gauge(
 
 await service.serveRpc(config, {
   databases: [sql],
+  maxReceiveBytes: MAX_RECEIVE_BYTES,
   register: (server) => {
     const record = createReadingRecorder(recorder, now);
     server.add(WebhookServiceService, WEBHOOK_CALLERS, createWebhookRpc(deps, record));
-    server.add(SignalServiceService, SIGNAL_CALLERS, createSignalRpc(deps));
+    server.add(SignalServiceService, SIGNAL_CALLERS, createSignalRpc({ ...deps, waitingPolls: new Map() }));
   },
 });
 await untilSuccess("audit log", readLog, logger);

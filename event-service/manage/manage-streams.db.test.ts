@@ -2,13 +2,7 @@ import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { transaction } from "#kit/database/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
-import {
-  newKey,
-  type Receiver,
-  type Replica,
-  startReceiver,
-  startReplica,
-} from "../delivery/replica.fixture.ts";
+import { newKey, type Receiver, startReceiver, startReplica } from "../delivery/replica.fixture.ts";
 import { tellPauses } from "../delivery/tell-pauses.ts";
 import { headerIn, secretsInUse } from "../endpoints/endpoint.ts";
 import { movePlaces } from "../endpoints/stream-store.ts";
@@ -56,8 +50,16 @@ afterEach(async () => {
   await database.drop();
 });
 
+function newReplica() {
+  const made = startReplica({ sql: database.sql, logs, keys });
+  const waitingPolls = new Map<string, () => void>();
+  return { ...made, manage: { ...made.manage, waitingPolls } };
+}
+
+type Replica = ReturnType<typeof newReplica>;
+
 async function replica(): Promise<Replica> {
-  const started = startReplica({ sql: database.sql, logs, keys });
+  const started = newReplica();
   replicas.push(started);
   await started.start();
   return started;
@@ -169,7 +171,7 @@ test("failures and the rest of a former address do not count at the new one: wha
 test("a stream is not put to the beginning of the log by a replica that has not read it yet", async () => {
   const one = await replica();
   const stream = await createStream(one.manage, client, {});
-  const fresh = startReplica({ sql: database.sql, logs, keys });
+  const fresh = newReplica();
   const act = setStreamStatus(fresh.manage, at(stream), "disabled");
   await expect(act).rejects.toMatchObject({ code: "service_unavailable" });
 });
@@ -228,6 +230,18 @@ test("what is polled comes again until it is acknowledged, in the order of the l
   ]);
 });
 
+test("a poll settles as many as may wait, and no more", async () => {
+  const one = await replica();
+  const stream = await createStream(one.manage, client, {});
+  const ids = Array.from({ length: 1_000 }, () => randomUUID());
+  expect((await poll(one, stream, { acknowledged: ids, refused: ids })).ids).toEqual([]);
+  for (const [field, wanted] of [
+    ["ack", { acknowledged: [...ids, randomUUID()] }],
+    ["setErrs", { refused: [...ids, randomUUID()] }],
+  ] as const)
+    await expect(poll(one, stream, wanted)).rejects.toMatchObject({ fields: [{ field }] });
+});
+
 test("polls at two replicas at the same moment lose nothing and invent nothing", async () => {
   const [one, other] = [await replica(), await replica()];
   const stream = await createStream(one.manage, client, {});
@@ -265,6 +279,104 @@ test("a poll that waits is answered when something comes", async () => {
       return ids.includes(jti ?? "");
     })
     .toBe(true);
+});
+
+const waitingPoll = async ({ manage }: Replica, stream: { id: string }, whose = client) => {
+  const answer = pollStream(
+    manage,
+    { clientId: whose, streamId: stream.id },
+    pollOf({ returnImmediately: false }),
+  );
+  await expect.poll(() => manage.waitingPolls.has(stream.id)).toBe(true);
+  return answer.then(({ tokens }) => tokens);
+};
+
+test("a poll that waits asks the database nothing while the log grows by what its stream does not want", async () => {
+  const one = await replica();
+  const stream = await createStream(one.manage, client, { eventsRequested: [SESSION_REVOKED] });
+  let statements = 0;
+  const sql = new Proxy(one.manage.sql, {
+    apply(target, self, given) {
+      statements += 1;
+      return Reflect.apply(target, self, given);
+    },
+  });
+  let isOver = false;
+  const answer = pollStream({ ...one.manage, sql }, at(stream), pollOf({ returnImmediately: false })).finally(
+    () => {
+      isOver = true;
+    },
+  );
+  await expect
+    .poll(() => {
+      logs.add({ action: "user.password_changed" });
+      return isOver;
+    })
+    .toBe(true);
+  expect((await answer).tokens).toEqual([]);
+  // Some are parts of others.
+  expect(statements).toBeLessThan(50);
+  const { places } = await getStream(one.manage, at(stream));
+  expect(places[0]).toBeGreaterThan(10);
+});
+
+test("a poll that comes while another one of its stream waits is answered at once", async () => {
+  const one = await replica();
+  const stream = await createStream(one.manage, client, {});
+  const first = waitingPoll(one, stream);
+  await expect.poll(() => one.manage.waitingPolls.size).toBe(1);
+  expect((await poll(one, stream, { returnImmediately: false })).ids).toEqual([]);
+  const [jti] = end("logout");
+  expect((await first).map((token) => token.jti)).toEqual([jti]);
+  const [last] = end("logout");
+  await poll(one, stream, { acknowledged: [jti ?? ""] });
+  await expect.poll(async () => (await poll(one, stream, { returnImmediately: false })).ids).toEqual([last]);
+  expect(one.manage.waitingPolls.size).toBe(0);
+});
+
+test("a poll that waits is answered with a verification, before another one that has waited longer", async () => {
+  const [one, other] = [await replica(), randomUUID()];
+  const stream = await createStream(one.manage, client, {});
+  const quiet = waitingPoll(one, await createStream(one.manage, other, {}), other);
+  await expect.poll(() => one.manage.waitingPolls.size).toBe(1);
+  const asked = waitingPoll(one, stream);
+  await expect.poll(() => one.manage.waitingPolls.size).toBe(2);
+  await verifyStream(one.manage, at(stream), "state-1");
+  const [token] = await Promise.race([asked, quiet]);
+  expect(JSON.parse(token?.token ?? "{}").event).toEqual({ state: "state-1" });
+  await quiet;
+});
+
+test("a poll of a stream that is told nothing now waits as others do, unless its receiver asks not to", async () => {
+  const one = await replica();
+  const waited = await Promise.all(
+    ["asked", "failing", "gone", "forbidden", "disabled"].map(async (reason) => {
+      const clientId = randomUUID();
+      const { id: streamId } = await createStream(one.manage, clientId, {});
+      await database.ownerSql`update endpoints set status = 'paused', paused_reason = ${reason} where id = ${streamId}`;
+      const startMs = performance.now();
+      const { tokens } = await pollStream(
+        one.manage,
+        { clientId, streamId },
+        pollOf({ returnImmediately: false }),
+      );
+      expect(tokens).toEqual([]);
+      return performance.now() - startMs;
+    }),
+  );
+  expect(Math.min(...waited)).toBeGreaterThanOrEqual(2_990);
+});
+
+test("a poll that waits while its stream is paused is answered when the receiver lets it go on", async () => {
+  const one = await replica();
+  const stream = await createStream(one.manage, client, {});
+  const [jti] = end("logout");
+  await expect.poll(async () => (await poll(one, stream)).ids).toEqual([jti]);
+  await setStreamStatus(one.manage, at(stream), "asked");
+  const answer = waitingPoll(one, stream);
+  await expect.poll(() => one.manage.waitingPolls.size).toBe(1);
+  await setStreamStatus(one.manage, at(stream), null);
+  expect((await answer).map((token) => token.jti)).toEqual([jti]);
 });
 
 test("what happens while a stream is paused is told later, and while it is disabled never", async () => {

@@ -6,6 +6,7 @@ import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import type { SignSignals } from "../delivery/attempt.ts";
 import {
   countWaiting,
+  type DeliveryWithBody,
   deleteOldDeliveries,
   deleteWaiting,
   newDelivery,
@@ -31,6 +32,7 @@ import {
   updateStream,
   updateStreamStatus,
 } from "../endpoints/stream-store.ts";
+import type { Places, Read } from "../stream/event-source.ts";
 import {
   SIGNAL_TYPES,
   STREAM_UPDATED,
@@ -42,6 +44,8 @@ import { isUsable, type ManageDeps } from "./manage-endpoints.ts";
 
 export interface StreamDeps extends ManageDeps {
   sign: SignSignals;
+  /** By stream, the poll that waits at this replica. A call has it look at once. */
+  waitingPolls: Map<string, () => void>;
 }
 
 export interface StreamDelivery {
@@ -201,6 +205,7 @@ export async function setStreamStatus(
     await updateStreamStatus(tx, id, { pausedReason: reason, places, at: deps.now() });
     if (reason === null) await makeWaitingDue(tx, id);
   });
+  deps.waitingPolls.get(id)?.();
   return getStream(deps, name);
 }
 
@@ -214,6 +219,7 @@ export async function verifyStream(deps: StreamDeps, name: StreamName, state: st
     await replaceWaiting(tx, id, signalAboutStream(id, signal, deps.now()));
     await touchStream(tx, id);
   });
+  deps.waitingPolls.get(id)?.();
 }
 
 /** A client that was deleted, disabled or lost the permission is told nothing more. The caller repeats it. */
@@ -235,47 +241,106 @@ export interface Poll {
   refused: readonly string[];
 }
 
-/** RFC 8936. What is not acknowledged comes again. @throws {DomainError} `not_found`, `validation_failed`, `service_unavailable`. */
+/**
+ * RFC 8936. What is not acknowledged comes again. One poll of a stream waits at a replica; another one is answered at once.
+ * @throws {DomainError} `not_found`, `validation_failed`, `service_unavailable`.
+ */
 export async function pollStream(deps: StreamDeps, name: StreamName, poll: Poll) {
-  const { acknowledged, refused, maxEvents } = poll;
-  for (const [field, ids] of Object.entries({ ack: acknowledged, setErrs: refused }))
-    if (ids.length > MAX_EVENTS || !ids.every(isUuid))
-      throw invalidField(field, "invalid_format", `must be at most ${MAX_EVENTS} values of jti`);
-  const { id, kind, status, pausedReason } = await namedStream(deps, name);
-  if (kind !== "poll") throw new DomainError("not_found");
-  if (acknowledged.length > 0) await settleWaiting(deps.sql, id, { eventIds: acknowledged, problem: "" });
-  if (refused.length > 0) await settleWaiting(deps.sql, id, { eventIds: refused, problem: "refused" });
-  if (acknowledged.length + refused.length > 0) await deleteOldDeliveries(deps.sql, id, KEPT_DELIVERIES);
-  const isActive = status === "active";
-  const limit = isActive || pausedReason === "asked" ? Math.min(maxEvents, MAX_EVENTS) : 0;
-  const sendable = { endpointId: id, type: isActive ? undefined : STREAM_UPDATED };
-  const untilMs = performance.now() + (poll.returnImmediately ? 0 : LONG_POLL_MS);
-  for (;;) {
-    const { grown } = deps.events;
-    const isAtEnd = await readOn(deps, name);
-    const waiting = limit === 0 ? [] : await selectWaiting(deps.sql, sendable, limit + 1);
-    const leftMs = untilMs - performance.now();
-    if (limit === 0 || waiting.length > 0 || leftMs <= 0) {
-      const sent = waiting.slice(0, limit).map(({ eventId, body }) => ({ id: eventId, body: body ?? "" }));
-      const tokens = sent.length === 0 ? [] : await deps.sign(name.clientId, sent);
-      return {
-        tokens: sent.map((signal, index) => ({ jti: signal.id, token: tokens[index] ?? "" })),
-        moreAvailable: waiting.length > limit || !isAtEnd,
-      };
+  const { id } = await settle(deps, name, poll);
+  const { waitingPolls } = deps;
+  const waits = !poll.returnImmediately && poll.maxEvents > 0 && !waitingPolls.has(id);
+  const untilMs = performance.now() + (waits ? LONG_POLL_MS : 0);
+  const limit = Math.min(poll.maxEvents, MAX_EVENTS);
+  try {
+    for (;;) {
+      const woken = Promise.withResolvers<void>();
+      if (waits) waitingPolls.set(id, woken.resolve);
+      const stream = await polledStream(deps, name);
+      const { next, isAtEnd } = await readOn(deps, stream);
+      const waiting = await selectSendable(deps, stream, limit);
+      const leftMs = untilMs - performance.now();
+      if (waiting.length > 0 || leftMs <= 0) {
+        const sent = waiting.slice(0, limit).map(({ eventId, body }) => ({ id: eventId, body: body ?? "" }));
+        const tokens = sent.length === 0 ? [] : await deps.sign(name.clientId, sent);
+        return {
+          tokens: sent.map((signal, index) => ({ jti: signal.id, token: tokens[index] ?? "" })),
+          moreAvailable: waiting.length > limit || !isAtEnd,
+        };
+      }
+      const ended = Promise.race([woken.promise, sleep(leftMs, undefined, { ref: false })]);
+      if (isAtEnd) await untilWanted(deps, { ...stream, places: next }, ended);
     }
-    if (isAtEnd) await Promise.race([grown, sleep(leftMs, undefined, { ref: false })]);
+  } finally {
+    if (waits) waitingPolls.delete(id);
   }
 }
 
-/** Moves signals from the log to what waits. @returns whether the log has no more. */
-async function readOn(deps: StreamDeps, name: StreamName): Promise<boolean> {
+/** @throws {DomainError} `not_found`. */
+async function polledStream(deps: StreamDeps, name: StreamName): Promise<CourierEndpoint> {
   const stream = await namedStream(deps, name);
-  const { id, types, places, status } = stream;
-  if (status !== "active") return true;
-  if (((await countWaiting(deps.sql, [id])).get(id) ?? 0) >= MAX_WAITING) return true;
+  if (stream.kind !== "poll") throw new DomainError("not_found");
+  return stream;
+}
+
+/** @throws {DomainError} `not_found`, `validation_failed`. */
+async function settle(
+  deps: StreamDeps,
+  name: StreamName,
+  { acknowledged, refused }: Poll,
+): Promise<CourierEndpoint> {
+  for (const [field, ids] of Object.entries({ ack: acknowledged, setErrs: refused }))
+    if (ids.length > MAX_WAITING || !ids.every(isUuid))
+      throw invalidField(field, "invalid_format", `must be at most ${MAX_WAITING} values of jti`);
+  const stream = await polledStream(deps, name);
+  const { id } = stream;
+  if (acknowledged.length > 0) await settleWaiting(deps.sql, id, { eventIds: acknowledged, problem: "" });
+  if (refused.length > 0) await settleWaiting(deps.sql, id, { eventIds: refused, problem: "refused" });
+  if (acknowledged.length + refused.length > 0) await deleteOldDeliveries(deps.sql, id, KEPT_DELIVERIES);
+  return stream;
+}
+
+/** One more than the limit if there are more. */
+async function selectSendable(
+  { sql }: StreamDeps,
+  { id, status, pausedReason }: CourierEndpoint,
+  limit: number,
+): Promise<DeliveryWithBody[]> {
+  const isActive = status === "active";
+  if (limit === 0 || (!isActive && pausedReason !== "asked")) return [];
+  return selectWaiting(sql, { endpointId: id, type: isActive ? undefined : STREAM_UPDATED }, limit + 1);
+}
+
+/** Resolves when the log may have something after the stream's places, and at the end. Asks no database: many polls wait. */
+async function untilWanted(
+  { events }: StreamDeps,
+  { types, places, status }: CourierEndpoint,
+  ended: Promise<unknown>,
+): Promise<void> {
+  if (status !== "active") return void (await ended);
+  let isOver = false;
+  const over = ended.then(() => {
+    isOver = true;
+  });
+  for (let from: Places = places; !isOver; ) {
+    const { grown } = events;
+    const read = await signalsIn(events).after(from);
+    if (!read.isAtEnd || read.events.some(({ type }) => types.includes(type))) return;
+    from = read.next;
+    await Promise.race([grown, over]);
+  }
+}
+
+/** Moves signals from the log to what waits. @returns how far it has read, and whether the log has no more. */
+async function readOn(
+  deps: StreamDeps,
+  { id, types, places, status }: CourierEndpoint,
+): Promise<Pick<Read, "next" | "isAtEnd">> {
+  const nothing = { next: places, isAtEnd: true };
+  if (status !== "active") return nothing;
+  if (((await countWaiting(deps.sql, [id])).get(id) ?? 0) >= MAX_WAITING) return nothing;
   const { events, next, isAtEnd } = await signalsIn(deps.events).after(places);
   const wanted = events.filter(({ type }) => types.includes(type));
-  if (JSON.stringify(next) === JSON.stringify(places)) return isAtEnd;
+  if (JSON.stringify(next) === JSON.stringify(places)) return { next, isAtEnd };
   await transaction(deps.sql, async (tx) => {
     const isFirst = await movePlaces(tx, id, { from: places, to: next });
     if (!isFirst || wanted.length === 0) return;
@@ -285,5 +350,5 @@ async function readOn(deps: StreamDeps, name: StreamName): Promise<boolean> {
       wanted.map((event) => newDelivery(event, deps.now())),
     );
   });
-  return isAtEnd;
+  return { next, isAtEnd };
 }

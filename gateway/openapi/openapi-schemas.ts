@@ -78,6 +78,11 @@ function simplify({ zodSchema, jsonSchema: schema }: Written, side: Side): void 
   // zod has no schema for a transformed value; its metadata has one.
   const { default: byDefault } = z.globalRegistry.get(zodSchema) ?? {};
   if (byDefault !== undefined) schema.default = byDefault;
+  if (schema.oneOf !== undefined) {
+    // A choice by one member is written as every other choice.
+    schema.anyOf = schema.oneOf;
+    delete schema.oneOf;
+  }
   if (schema.format === "date-time" || schema.format === "uuid") delete schema.pattern;
   const isLarge = schema.type === "integer" && schema.maximum === Number.MAX_SAFE_INTEGER;
   // Without it generators for Java and Go take 32 bits.

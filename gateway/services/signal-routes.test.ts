@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { expect, test, vi } from "vitest";
 import { DomainError } from "#kit/values/errors.ts";
 import { StreamStatus } from "#proto/gatehouse/events/v1/signal_service.ts";
@@ -114,6 +115,28 @@ test("a stream that is polled names where", async () => {
   expect(new URL(delivery.endpoint_url).pathname).toBe(POLL);
 });
 
+test.each(["POST", "PATCH", "PUT"] as const)(
+  "%s refuses a push without an address, and takes a poll with one",
+  async (method) => {
+    const { app, signals } = start();
+    const wanted = (delivery: object) =>
+      send(app, { method, url: STREAMS, body: { stream_id: stream.id, delivery }, token: "receiver" });
+    for (const nothing of [{}, { endpoint_url: "" }]) {
+      const answer = await wanted({ method: PUSH.method, ...nothing });
+      expect(answer.statusCode).toBe(400);
+      expect(answer.json().error).toMatchObject({
+        code: "validation_failed",
+        details: [expect.objectContaining({ field: "delivery.endpoint_url" })],
+      });
+    }
+    expect([signals.createStream, signals.changeStream].flatMap(({ mock }) => mock.calls)).toEqual([]);
+    const given = { method: "urn:ietf:rfc:8936", endpoint_url: POLL, authorization_header: "Bearer secret" };
+    expect((await wanted(given)).statusCode).toBeLessThan(300);
+    const [sent] = [signals.createStream, signals.changeStream].flatMap(({ mock }) => mock.calls).flat();
+    expect(sent).toMatchObject({ delivery: { pushUrl: "", authorizationHeader: undefined } });
+  },
+);
+
 test("a client without a stream has an empty list, and none by name", async () => {
   const { app } = start(null);
   expect((await send(app, { url: STREAMS, token: "receiver" })).json()).toEqual([]);
@@ -138,6 +161,17 @@ test("what is polled is by jti, with what was acknowledged and refused before", 
     acknowledged: [JTI],
     refused: [stream.id],
   });
+});
+
+test("all that may wait is acknowledged or refused by one call", async () => {
+  const { app, signals } = start();
+  const ids = Array.from({ length: 1_000 }, () => randomUUID());
+  const refused = { err: "invalid_key", description: "The key of the token is not one that is known here." };
+  const setErrs = Object.fromEntries(ids.map((id) => [id, refused]));
+  const call = { method: "POST", url: POLL, token: "receiver" } as const;
+  expect((await send(app, { ...call, body: { ack: ids, setErrs } })).statusCode).toBe(200);
+  expect(signals.pollStream.mock.calls.flat()[0]).toMatchObject({ acknowledged: ids, refused: ids });
+  expect((await send(app, { ...call, body: { ack: [...ids, JTI] } })).statusCode).toBe(400);
 });
 
 test("the metadata names every endpoint", async () => {

@@ -18,6 +18,9 @@ const STREAM_ID = "0199a000-0000-7000-8000-00000000000b";
 const HTTP_NO_CONTENT = 204;
 const MAX_AGE_S = 300;
 const MAX_POLLED = 100;
+const MAX_SETTLED = 1_000;
+/** Of as many tokens that are refused, each with a description. */
+const POLL_LIMIT_BYTES = 256 * 1024;
 
 const url = textLike("https://gateway.example.com/ssf/streams");
 const types = z.array(textLike(SESSION_REVOKED));
@@ -60,18 +63,17 @@ const streamId = z
   .uuid()
   .toLowerCase()
   .meta({ examples: [STREAM_ID] });
-/** Other members are ignored: receivers send back what they were given. */
+/** Other members are ignored: receivers send back what they were given, as the address of a poll. */
+const wantedDelivery = z.discriminatedUnion("method", [
+  z.looseObject({
+    method: z.literal(PUSH),
+    endpoint_url: textField(1, 2_048, { examples: ["https://receiver.example/events"] }),
+    authorization_header: optional(textField(0, 2_048, { examples: ["Bearer 2YotnFZFEjr1zCsicMWpAA"] })),
+  }),
+  z.looseObject({ method: z.literal(POLL) }),
+]);
 const wantedFields = {
-  delivery: z
-    .looseObject({
-      method,
-      endpoint_url: optional(
-        textField(0, 2_048, { description: "Of a push.", examples: ["https://receiver.example/events"] }),
-      ),
-      authorization_header: optional(textField(0, 2_048, { examples: ["Bearer 2YotnFZFEjr1zCsicMWpAA"] })),
-    })
-    .optional()
-    .meta({ description: "By default the receiver polls." }),
+  delivery: wantedDelivery.optional().meta({ description: "By default the receiver polls." }),
   events_requested: optional(
     z
       .array(textField(1, 256, { examples: [SESSION_REVOKED] }))
@@ -98,7 +100,7 @@ const Poll = z
         .meta({ description: "At most 100 come.", examples: [10] }),
     ),
     returnImmediately: z.boolean().optional(),
-    ack: z.array(z.uuid().toLowerCase()).max(MAX_POLLED).optional(),
+    ack: z.array(z.uuid().toLowerCase()).max(MAX_SETTLED).optional(),
     setErrs: z
       .record(z.string(), z.unknown())
       .optional()
@@ -283,9 +285,11 @@ export function registerSignalRoutes(app: GatewayApp, { signals, tokenIssuer }: 
 
   route("pollSignals", "POST", "/ssf/streams/:id/poll", {
     summary: "Take security event tokens (RFC 8936)",
-    description: "What is not acknowledged comes again. Waits for at most three seconds.",
+    description:
+      "What is not acknowledged comes again. Waits for at most three seconds, but not while another call does.",
     policy: { ...policy, isAudited: false },
     schema: { params: z.strictObject({ id: streamId }), body: Poll },
+    options: { bodyLimit: POLL_LIMIT_BYTES },
     answers: { 200: raw("What waits.", pollAnswer) },
     codes: ["not_found"],
     handler: async (request) => {
@@ -308,13 +312,12 @@ function clientIdOf(request: FastifyRequest): string {
 }
 
 function wantedIn({ delivery, events_requested: eventsRequested = [] }: z.output<typeof NewStream>) {
-  return {
-    delivery: delivery && {
-      pushUrl: delivery.method === PUSH ? (delivery.endpoint_url ?? "") : "",
-      authorizationHeader: delivery.authorization_header,
-    },
-    eventsRequested,
-  };
+  return { delivery: delivery && toDelivery(delivery), eventsRequested };
+}
+
+function toDelivery(delivery: z.output<typeof wantedDelivery>) {
+  if (delivery.method === POLL) return { pushUrl: "", authorizationHeader: undefined };
+  return { pushUrl: delivery.endpoint_url, authorizationHeader: delivery.authorization_header };
 }
 
 const STATUSES = {

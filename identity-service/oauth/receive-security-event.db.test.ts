@@ -1,4 +1,5 @@
-import { generateKeyPair, UnsecuredJWT } from "jose";
+import { randomUUID } from "node:crypto";
+import { exportJWK, generateKeyPair, UnsecuredJWT } from "jose";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { Secret } from "#kit/config/config.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
@@ -18,7 +19,7 @@ import { partyOf, settingsOf } from "./oauth.fixture.ts";
 import type { SecurityEventSettings } from "./oauth-provider-settings.ts";
 import { receiveSecurityEvent } from "./receive-security-event.ts";
 
-const ACCOUNT_DISABLED = "https://schemas.openid.net/secevent/risc/event-type/account-disabled";
+const RISC = "https://schemas.openid.net/secevent/risc/event-type";
 const NOW_S = 1_925_089_445;
 const DAY_S = 86_400;
 /** Of more than anything here takes. */
@@ -87,7 +88,12 @@ const results = () => vi.mocked(deps.countSecurityEvent).mock.calls.map(([, resu
 
 test.each([
   ["session-revoked", { events: { [SESSION_REVOKED]: { event_timestamp: NOW_S } } }, "session_revoked"],
-  ["account-disabled", { events: { [ACCOUNT_DISABLED]: { reason: "hijacking" } } }, "account_disabled"],
+  [
+    "account-disabled",
+    { events: { [`${RISC}/account-disabled`]: { reason: "hijacking" } } },
+    "account_disabled",
+  ],
+  ["sessions-revoked", { events: { [`${RISC}/sessions-revoked`]: {} } }, "sessions_revoked"],
 ])(
   "%s ends all sessions of the linked account and those in progress, with a record of who said so",
   async (_name, claims, kind) => {
@@ -239,6 +245,35 @@ test("no signature, one by another key, an HMAC by the public key, a changed pay
   expect(await refusalOf(push("a.b.c"))).toBe("invalid_request");
   expect(await refusalOf(push(`${right}${"A".repeat(16_384)}`))).toBe("invalid_request");
   expect(ended()).toEqual([]);
+});
+
+const withKeys = (...others: object[]) => {
+  const keys = [...others, provider.publicJwk()];
+  provider.lie({ answers: { "/jwks": (response) => response.end(JSON.stringify({ keys })) } });
+};
+const newKeys = (count: number) =>
+  Promise.all(
+    Array.from({ length: count }, async () => ({
+      ...(await exportJWK((await generateKeyPair("ES256")).publicKey)),
+      ...{ kid: randomUUID(), alg: "ES256", use: "sig" },
+    })),
+  );
+
+test("an event that names no key is taken if one of the issuer's keys made it, and refused if none did", async () => {
+  withKeys(...(await newKeys(2)));
+  const header = { kid: undefined };
+  const stranger = await generateKeyPair("ES256");
+  expect(await refusalOf(push(await event({ header, key: stranger.privateKey })))).toBe("invalid_key");
+  expect(ended()).toEqual([]);
+  await push(await event({ header }));
+  expect(ended()).toHaveLength(1);
+});
+
+test("of an issuer with very many keys not all are tried", async () => {
+  withKeys(...(await newKeys(10)));
+  expect(await refusalOf(push(await event({ header: { kid: undefined } })))).toBe("invalid_key");
+  await push(await event());
+  expect(ended()).toHaveLength(1);
 });
 
 test("a provider that is unknown, or whose events are not taken, is not found", async () => {

@@ -1,5 +1,12 @@
 import { createHash, timingSafeEqual } from "node:crypto";
-import { createRemoteJWKSet, customFetch, errors, jwtVerify, type RemoteJWKSet } from "jose";
+import {
+  createRemoteJWKSet,
+  customFetch,
+  errors,
+  type JWTVerifyOptions,
+  jwtVerify,
+  type RemoteJWKSet,
+} from "jose";
 import { withinDeadline } from "#kit/values/call-deadline.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { OutboundHttp } from "#outbound-http/outbound-http.ts";
@@ -13,6 +20,8 @@ const RESERVE_MS = 300;
 const RETRY_AFTER_MS = 5_000;
 /** After each reading of the keys an unknown key waits so long for the next one. */
 const COOLDOWN_MS = 30_000;
+/** Tried for one event that does not name its key. */
+const MAX_KEYS = 10;
 
 /** The transmitter of one provider's security events (OpenID Shared Signals Framework 1.0). */
 export interface SecurityEventSource {
@@ -61,7 +70,7 @@ export function createSecurityEventSource(
       if (url === undefined) throw new DomainError("service_unavailable");
       const set = keysAt(url);
       const mayLookAgain = !set.coolingDown;
-      const checked = jwtVerify(text, set, {
+      const checked = verifySignature(text, set, {
         algorithms: ALGORITHMS.concat("EdDSA", "Ed25519"),
         currentDate: new Date(nowMs()),
         clockTolerance: CLOCK_SKEW_S,
@@ -80,6 +89,27 @@ function remoteKeys(url: string, http: Pick<OutboundHttp, "fetch">): RemoteJWKSe
     [customFetch]: (target, { headers, method, signal }) =>
       http.fetch(target, { method, headers: Object.fromEntries(headers), signal }),
   });
+}
+
+/** An event need not name its key, if its issuer has several of an algorithm. @throws as `jwtVerify`. */
+async function verifySignature(text: string, set: RemoteJWKSet, options: JWTVerifyOptions): Promise<void> {
+  try {
+    await jwtVerify(text, set, options);
+  } catch (error) {
+    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
+    let tried = 0;
+    for await (const key of error) {
+      if (tried === MAX_KEYS) break;
+      tried += 1;
+      try {
+        await jwtVerify(text, key, options);
+        return;
+      } catch (refused) {
+        if (!(refused instanceof errors.JWSSignatureVerificationFailed)) throw refused;
+      }
+    }
+    throw error;
+  }
 }
 
 /** What is wrong with the event is final for its transmitter; it sends again after anything else. */

@@ -17,10 +17,11 @@ export const CLOCK_SKEW_S = 30;
 const MAX_CHARACTERS = 16_384;
 const TYPE = /^(?:application\/)?secevent\+jwt$/i;
 
-/** What ends sessions: CAEP 1.0 §3.1, RISC 1.0 §2.3. Other types have no effect. */
+/** What ends sessions: CAEP 1.0 §3.1, RISC 1.0 §2.3, and its deprecated sessions-revoked, which Google sends. Other types have no effect. */
 const ENDING = {
   "https://schemas.openid.net/secevent/caep/event-type/session-revoked": "session_revoked",
   "https://schemas.openid.net/secevent/risc/event-type/account-disabled": "account_disabled",
+  "https://schemas.openid.net/secevent/risc/event-type/sessions-revoked": "sessions_revoked",
 } as const;
 
 export interface SecurityEvent {

@@ -1227,15 +1227,17 @@ export interface Api {
       /**
        * By default the receiver polls.
        */
-      delivery?: {
-        method: "urn:ietf:rfc:8935" | "urn:ietf:rfc:8936";
-        /**
-         * Of a push.
-         */
-        endpoint_url?: string;
-        authorization_header?: string;
-        [k: string]: unknown;
-      };
+      delivery?:
+        | {
+            method: "urn:ietf:rfc:8935";
+            endpoint_url: string;
+            authorization_header?: string;
+            [k: string]: unknown;
+          }
+        | {
+            method: "urn:ietf:rfc:8936";
+            [k: string]: unknown;
+          };
       events_requested?: string[];
       description?: string;
       [k: string]: unknown;
@@ -1254,15 +1256,17 @@ export interface Api {
       /**
        * By default the receiver polls.
        */
-      delivery?: {
-        method: "urn:ietf:rfc:8935" | "urn:ietf:rfc:8936";
-        /**
-         * Of a push.
-         */
-        endpoint_url?: string;
-        authorization_header?: string;
-        [k: string]: unknown;
-      };
+      delivery?:
+        | {
+            method: "urn:ietf:rfc:8935";
+            endpoint_url: string;
+            authorization_header?: string;
+            [k: string]: unknown;
+          }
+        | {
+            method: "urn:ietf:rfc:8936";
+            [k: string]: unknown;
+          };
       events_requested?: string[];
       description?: string;
       [k: string]: unknown;
@@ -1275,15 +1279,17 @@ export interface Api {
       /**
        * By default the receiver polls.
        */
-      delivery?: {
-        method: "urn:ietf:rfc:8935" | "urn:ietf:rfc:8936";
-        /**
-         * Of a push.
-         */
-        endpoint_url?: string;
-        authorization_header?: string;
-        [k: string]: unknown;
-      };
+      delivery?:
+        | {
+            method: "urn:ietf:rfc:8935";
+            endpoint_url: string;
+            authorization_header?: string;
+            [k: string]: unknown;
+          }
+        | {
+            method: "urn:ietf:rfc:8936";
+            [k: string]: unknown;
+          };
       events_requested?: string[];
       description?: string;
       [k: string]: unknown;

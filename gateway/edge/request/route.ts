@@ -48,7 +48,7 @@ interface RouteOptions<S extends RouteSchema> extends Omit<RouteDocs, "operation
   policy: RoutePolicy;
   schema?: S;
   failurePage?: FailurePage;
-  options?: { exposeHeadRoute?: boolean; onRequest?: Hook; preValidation?: Hook };
+  options?: { bodyLimit?: number; exposeHeadRoute?: boolean; onRequest?: Hook; preValidation?: Hook };
   /** Identifies the caller, otherwise than by an access token, before the audit intent. */
   proof?: { hook: "onRequest" | "preValidation"; prove(request: FastifyRequest): Promise<AuditActor | null> };
 }

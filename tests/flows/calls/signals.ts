@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -228,7 +229,10 @@ test("a receiver that polls gets what is signed for it, and acknowledges it", as
   };
   await expect.poll(found).toBeDefined();
   const jti = await found();
-  await poll({ maxEvents: 0, ack: [jti] });
+  // As many as one call may settle.
+  const refused = Array.from({ length: 1_000 }, () => [randomUUID(), { err: "invalid_key" }]);
+  const ack = [...Array.from({ length: 999 }, () => randomUUID()), jti];
+  await poll({ maxEvents: 0, ack, setErrs: Object.fromEntries(refused) });
   expect(await found()).toBeUndefined();
   // The stream of the one is nothing to the other.
   expect((await api.post(`/ssf/streams/${stream.stream_id}/poll`, {}, { token: other.token })).status).toBe(

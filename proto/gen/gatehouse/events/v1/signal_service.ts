@@ -185,9 +185,9 @@ export interface PollStreamRequest {
   maxEvents: number;
   /** Does not wait. */
   returnImmediately: boolean;
-  /** `jti` of what the receiver has; at most 100. */
+  /** `jti` of what the receiver has; at most 1,000. */
   acknowledged: string[];
-  /** `jti` of what it refuses; at most 100. */
+  /** `jti` of what it refuses; at most 1,000. */
   refused: string[];
 }
 
