@@ -52,7 +52,7 @@ const MAX_OVERLAP_H = 168;
 const HOUR_MS = 3_600_000;
 const NAME = /^(?!\s)\P{C}{1,100}(?<!\s)$/u;
 /** A parser of URLs removes or escapes them; PostgreSQL refuses NUL. */
-const CONTROL = /\p{C}/u;
+export const CONTROL = /\p{C}/u;
 /** A type, or the beginning of types. */
 const TYPE = /^gatehouse\.(?:[a-z0-9_.]{1,128}|[a-z0-9_.]{0,127}\*)$/;
 

@@ -544,6 +544,8 @@ test.each([
     { eventsRequested: Array.from({ length: 51 }, (_, n) => `urn:${n}`) },
     "events_requested",
   ],
+  ["a type with NUL", { eventsRequested: ["urn:\u0000"] }, "events_requested"],
+  ["a description with NUL", { description: "a\u0000b" }, "description"],
   ["a long description", { description: "d".repeat(101) }, "description"],
 ])("%s is refused", async (_what, wanted, field) => {
   const one = await replica();

@@ -40,7 +40,7 @@ import {
   signalsIn,
   VERIFICATION,
 } from "../stream/signal.ts";
-import { isUsable, type ManageDeps } from "./manage-endpoints.ts";
+import { CONTROL, isUsable, type ManageDeps } from "./manage-endpoints.ts";
 
 export interface StreamDeps extends ManageDeps {
   sign: SignSignals;
@@ -161,11 +161,14 @@ function checked({ networks }: StreamDeps, wanted: Partial<WantedStream> & Pick<
       "must be visible ASCII, at most 2,048",
     );
   const isTypes =
-    eventsRequested.length <= MAX_TYPES && eventsRequested.every((type) => type.length <= MAX_TYPE);
+    eventsRequested.length <= MAX_TYPES &&
+    eventsRequested.every((type) => type.length <= MAX_TYPE && !CONTROL.test(type));
   if (eventsRequested.length === 0 || !isTypes)
     throw invalidField("events_requested", "invalid_format", `must be 1 to ${MAX_TYPES} URIs`);
   if (description.length > MAX_DESCRIPTION)
     throw invalidField("description", "too_long", `must have at most ${MAX_DESCRIPTION} characters`);
+  if (CONTROL.test(description))
+    throw invalidField("description", "invalid_format", "must not contain control characters");
   return {
     kind: pushUrl === "" ? "poll" : "push",
     url: pushUrl,
