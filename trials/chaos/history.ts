@@ -194,15 +194,15 @@ export async function readHistory(
 async function readLog(system: HistoricSystem, log: number): Promise<Pick<History, "entries" | "numbered">> {
   await using database = await databaseOfSystem(system, auditDatabase(log));
   const { sql } = database;
-  // They are numbered a moment later.
+  // They are numbered a moment later. Counted first: the entries that are read then have those numbers.
   for (const endMs = performance.now() + PATIENCE_MS; ; await sleep(200)) {
+    const [numbered] = await sql<{ count: number; last: number }[]>`
+      select count(*)::int as count, max(sequence)::int as last from leaves`;
     const entries = await sql<Entry[]>`
       select id, ${log}::int as log, coalesce(sequence, 0)::int as sequence, producer_id as "producerId", producer_sequence::int as "producerSequence",
         producer_name as "producerName", kind, call_id as "callId", trace_id as "traceId",
         request_id as "requestId", outcome, http_status as "httpStatus"
       from log_entries left join leaves using (position)`;
-    const [numbered] = await sql<{ count: number; last: number }[]>`
-      select count(*)::int as count, max(sequence)::int as last from leaves`;
     if (numbered !== undefined && (numbered.count === entries.length || performance.now() > endMs))
       return { entries, numbered };
   }
