@@ -49,9 +49,7 @@ export async function moveSlot(
   const moved = { sessions: 0, awayMs: 0 };
   let leftMs: number | undefined;
   for (let step = 0; step < MAX_STEPS; step += 1) {
-    const places = await Promise.all(
-      deps.parts.all.map(async (part) => ({ part, ...(await readSlot(part.sql, slot)) })),
-    );
+    const places = await readPlaces(deps, slot);
     const leaving = places.find(({ state }) => state === "leaving");
     const [newest, ...older] = places
       .filter(({ state }) => state === "here")
@@ -62,14 +60,22 @@ export async function moveSlot(
       moved.awayMs = performance.now() - leftMs;
     } else if (older.length > 0) await Promise.all(older.map((place) => release(slot, place, newest)));
     else if (target === undefined || newest?.part === target) return moved;
-    else if (newest === undefined) await adopt(slot, target, places);
-    else {
+    else if (newest === undefined) {
+      // The parts were not read at one moment: a slot that arrived meanwhile looked away in both, and is somewhere now.
+      const isStill = (await readPlaces(deps, slot)).every(
+        ({ state, epoch }, index) => state === places[index]?.state && epoch === places[index]?.epoch,
+      );
+      if (isStill) await adopt(slot, target, places);
+    } else {
       leftMs = performance.now();
       await leave(slot, newest, target);
     }
   }
   throw new DomainError("conflict", `Slot ${slot} is being moved by others`);
 }
+
+const readPlaces = (deps: MoveSlotsDeps, slot: number): Promise<Place[]> =>
+  Promise.all(deps.parts.all.map(async (part) => ({ part, ...(await readSlot(part.sql, slot)) })));
 
 async function leave(slot: number, { part, epoch }: Place, target: SessionPart): Promise<void> {
   await transaction(part.sql, async (tx) => {
