@@ -272,6 +272,36 @@ test("two who move a slot at once move it once", async () => {
   ]);
 });
 
+test("a slot that arrives between two reads of the parts is found where it is", async () => {
+  let moved: ReturnType<typeof move> | undefined;
+  await transaction(databases[0].ownerSql, async (tx) => {
+    await tx`lock table slots in access exclusive mode`;
+    const moving = move(1);
+    // It has read part 1, where nothing is yet, and waits for part 0.
+    await expect
+      .poll(async () => {
+        const [row] = await tx<{ count: number }[]>`
+          select count(*)::int as count from pg_locks where not granted and relation = 'slots'::regclass
+            and database = (select oid from pg_database where datname = current_database())`;
+        return row?.count;
+      })
+      .toBeGreaterThan(0);
+    await databases[1].ownerSql`update slots set state = 'here', epoch = 1 where slot = ${slot}`;
+    await tx`update slots set state = 'away', epoch = 1, peer = 1 where slot = ${slot}`;
+    moved = moving;
+  });
+  expect(await moved).toMatchObject({ sessions: 0 });
+});
+
+test("sessions come back to a part that has seen a later epoch: somebody claimed the slot in vain", async () => {
+  const calls = callsOf(replica);
+  const { refreshToken } = await calls.logIn();
+  await move(1);
+  await databases[0].ownerSql`update slots set epoch = epoch + 1 where slot = ${slot}`;
+  expect(await move(0)).toMatchObject({ sessions: 1 });
+  expect(await calls.refresh(refreshToken)).toBeDefined();
+});
+
 test("what ended before the move is in the log of the new part, for who reads only that one", async () => {
   const calls = callsOf(replica);
   const { sessionId } = await calls.logIn();

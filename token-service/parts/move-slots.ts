@@ -68,7 +68,7 @@ export async function moveSlot(
       if (isStill) await adopt(slot, target, places);
     } else {
       leftMs = performance.now();
-      await leave(slot, newest, target);
+      await leave(slot, newest, target, nextEpoch(places));
     }
   }
   throw new DomainError("conflict", `Slot ${slot} is being moved by others`);
@@ -77,12 +77,15 @@ export async function moveSlot(
 const readPlaces = (deps: MoveSlotsDeps, slot: number): Promise<Place[]> =>
   Promise.all(deps.parts.all.map(async (part) => ({ part, ...(await readSlot(part.sql, slot)) })));
 
-async function leave(slot: number, { part, epoch }: Place, target: SessionPart): Promise<void> {
+/** Later than what any part has seen: of an epoch that its target has seen, the sessions would count as arrived, and be dropped. */
+const nextEpoch = (places: readonly Place[]): number => Math.max(...places.map(({ epoch }) => epoch)) + 1;
+
+async function leave(slot: number, { part, epoch }: Place, target: SessionPart, next: number): Promise<void> {
   await transaction(part.sql, async (tx) => {
     const row = await lockSlot(tx, slot);
     if (row.state !== "here" || row.epoch !== epoch) return;
     await takeOut(tx, slot);
-    await writeSlot(tx, slot, { state: "leaving", epoch: epoch + 1, peer: target.number });
+    await writeSlot(tx, slot, { state: "leaving", epoch: next, peer: target.number });
   });
 }
 
@@ -126,7 +129,7 @@ async function release(slot: number, { part, epoch }: Place, newest: Place | und
 
 /** No part has it: the one that had has lost it, with its sessions. All others refuse it before one takes it. */
 async function adopt(slot: number, target: SessionPart, places: readonly Place[]): Promise<void> {
-  const epoch = Math.max(...places.map((place) => place.epoch)) + 1;
+  const epoch = nextEpoch(places);
   const claim = (part: SessionPart, state: SlotRow["state"]) =>
     transaction(part.sql, async (tx) => {
       const row = await lockSlot(tx, slot);
