@@ -167,13 +167,16 @@ export interface Lease {
   leaseMs: number;
 }
 
-/** What couriers serve: also a stream that an administrator has paused, until its receiver is told. */
+/** Couriers serve active endpoints, and a stream that an administrator has paused until its receiver has been told. */
 const isServed = (sql: TransactionSql) => sql`
   kind <> 'poll' and (status = 'active' or paused_reason = 'asked' and exists (
     select from deliveries where endpoint_id = endpoints.id and state = 'waiting' and type = ${STREAM_UPDATED}))
 `;
 
-/** Renews the leases of the replica, and takes endpoints that nobody holds until it has its share. @returns what it holds. */
+/**
+ * Renews the leases of the replica. If it has less than its share, it takes endpoints that nobody holds.
+ * @returns the endpoints that it holds now.
+ */
 export async function claimEndpoints(tx: TransactionSql, lease: Lease): Promise<CourierEndpoint[]> {
   const share = await countShare(tx, lease);
   const until = tx`now() + make_interval(secs => ${lease.leaseMs / 1_000})`;

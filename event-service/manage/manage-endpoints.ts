@@ -132,7 +132,8 @@ export async function createEndpoint(
 }
 
 /**
- * What is undefined stays. The receiver of a stream is told of another status (OpenID Shared Signals Framework 1.0, section 8.1.5).
+ * Members that are undefined stay as they are. If the status of a stream changes, its receiver is told so (OpenID Shared Signals
+ * Framework 1.0, section 8.1.5).
  * @throws {DomainError} `not_found`, `validation_failed`, `conflict` for what only the receiver of a stream may change, or a stream
  *   that may not be sent anything, `service_unavailable`.
  */

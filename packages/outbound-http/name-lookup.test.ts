@@ -43,7 +43,7 @@ async function lookupAtServer(addresses: { v4: number[]; v6: number[] }) {
   await once(socket, "listening");
   const resolver = new promises.Resolver({ timeout: 60_000, tries: 1 });
   resolver.setServers([`127.0.0.1:${socket.address().port}`]);
-  return { resolver, asked, find: createNameLookup(resolver) };
+  return { resolver, asked, find: createNameLookup(() => resolver) };
 }
 
 const V4 = [192, 0, 2, 7];
@@ -79,4 +79,13 @@ test("names whose servers are silent hold up no others", async () => {
   expect(await Promise.race([ended, promises.lookup("localhost")])).toHaveProperty("address");
   resolver.cancel();
   await ended;
+});
+
+test("the name servers of the moment are asked", async () => {
+  const answering = (address: string) => ({ resolve4: async () => [address], resolve6: async () => [] });
+  let resolver = answering("192.0.2.1");
+  const find = createNameLookup(() => resolver as never);
+  expect(await find("hooks.example.com")).toEqual([{ address: "192.0.2.1", family: 4 }]);
+  resolver = answering("192.0.2.2");
+  expect(await find("hooks.example.com")).toEqual([{ address: "192.0.2.2", family: 4 }]);
 });

@@ -13,16 +13,16 @@ const LOCALHOST: LookupAddress[] = [
  * thread, of which a process has four, for as long as a name's server is silent: four such names would hold up all others.
  * Unlike it, this one reads no hosts file and adds no search domain.
  *
+ * @param open called for each name: a resolver knows the name servers of the moment at which it was made.
  * @returns a function that throws what `node:dns` does.
  */
 export function createNameLookup(
-  resolver: Pick<promises.Resolver, "resolve4" | "resolve6"> = new promises.Resolver({
-    timeout: TIMEOUT_MS,
-    tries: TRIES,
-  }),
+  open: () => Pick<promises.Resolver, "resolve4" | "resolve6"> = () =>
+    new promises.Resolver({ timeout: TIMEOUT_MS, tries: TRIES }),
 ): (name: string) => Promise<LookupAddress[]> {
   return async (name) => {
     if (name === "localhost") return LOCALHOST;
+    const resolver = open();
     const [v4, v6] = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
     const found = [
       ...(v4.status === "fulfilled" ? v4.value.map((address) => ({ address, family: 4 })) : []),

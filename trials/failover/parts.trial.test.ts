@@ -1,7 +1,6 @@
 import { execFile } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
@@ -12,14 +11,8 @@ import { slotOfUser } from "#token-service/rows/user-slot.ts";
 import { UNLIMITED, UNTHROTTLED } from "../chaos/system-under-load.ts";
 import { say, seconds, seededRandom } from "../support.ts";
 import { FailoverLoad, isAcknowledged, startUpstream } from "./failover-load.ts";
-import {
-  FAULTS,
-  missingForCluster,
-  type PatroniCluster,
-  relieve,
-  startPatroniCluster,
-  strike,
-} from "./patroni-cluster.ts";
+import { missingForCluster, type PatroniCluster, startPatroniCluster } from "./patroni-cluster.ts";
+import { FAULTS, type Fault, failOver } from "./round.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const ROUNDS = Number(process.env.FAILOVER_ROUNDS ?? 8);
@@ -29,7 +22,6 @@ const LIMIT_MS = 5_000;
 const LIVES = 12;
 /** Changes of passwords are two hashes, of which a busy machine makes few. */
 const CALL_BUDGET_MS = 4_000;
-const CALLS_OF_PHASE = 60;
 const ROUND_LIMIT_MS = 300_000;
 const TOKEN = databaseOf("token-service");
 /** Part 1 has those below, part 0 the others. */
@@ -120,42 +112,19 @@ describe.skipIf(missing !== undefined)("half of the users in a part under Patron
 
   const rounds = Array.from({ length: ROUNDS }, (_, index) => ({
     round: index + 1,
-    fault: FAULTS[index % FAULTS.length] as (typeof FAULTS)[number],
+    fault: FAULTS[index % FAULTS.length] as Fault,
   }));
 
   test.for(rounds)(
     "round $round, $fault: its users lose nothing, and no others notice",
     { timeout: ROUND_LIMIT_MS },
     async ({ round, fault }) => {
-      const [callsBefore, factsBefore] = [load.calls.length, load.facts.length];
-      const end = new AbortController();
-      const running = load.run([], end.signal);
-      await load.untilAcknowledged(CALLS_OF_PHASE);
-      await sleep(random() * 500);
-      const old = await cluster.primary();
-      if (old === undefined) throw new Error("there is no primary");
-      const struckMs = performance.now();
-      await strike(fault, old);
-      const { node, atMs: electedMs } = await cluster.elected(old);
-      await cluster.writable(node);
-      await load.untilAcknowledged(CALLS_OF_PHASE);
-      const overMs = performance.now();
-      await relieve(fault, old);
-      await load.untilAcknowledged(CALLS_OF_PHASE);
-      await cluster.whole();
-      end.abort();
-      await running;
-
-      const calls = load.calls.slice(callsBefore);
-      const refused = calls.filter(({ status }) => status === 503);
+      const made = await failOver(fault, { cluster, load, payers: [], random });
+      const { struckMs, electedMs, calls, refused, lastMs, factsBefore } = made;
       const isOfOthers = ({ slot = 0 }: (typeof calls)[number]) => slot >= FIRST_OF_OTHERS;
       const ofOthers = refused.filter(isOfOthers);
       const during = calls.filter(({ startedMs }) => startedMs > struckMs && startedMs < electedMs);
       const served = during.filter((call) => isOfOthers(call) && isAcknowledged(call));
-      const lastMs = Math.max(
-        ...refused.filter(({ startedMs }) => startedMs < overMs).map(({ endedMs }) => endedMs - electedMs),
-        0,
-      );
       say(
         `round ${round}, ${fault}: elected after ${seconds(electedMs - struckMs)}, last refused call ${seconds(lastMs)} after it; ` +
           `${calls.length} calls, ${refused.length} refused; of users of the other part ${served.length} carried out before the election, ${ofOthers.length} refused`,

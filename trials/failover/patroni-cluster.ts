@@ -387,20 +387,3 @@ async function readCluster(port: number): Promise<{ role: string; state: string 
   const answer = await fetch(`http://127.0.0.1:${port}/cluster`, { signal: AbortSignal.timeout(2_000) });
   return ((await answer.json()) as { members: { role: string; state: string }[] }).members;
 }
-
-/** What befalls a primary. */
-export const FAULTS = ["kill PostgreSQL", "kill the node", "freeze the node", "cut the node off"] as const;
-
-export async function strike(fault: (typeof FAULTS)[number], node: ClusterNode): Promise<void> {
-  if (fault === "kill PostgreSQL") node.killPostgres();
-  else if (fault === "kill the node") await node.kill();
-  else if (fault === "freeze the node") node.freeze();
-  else await node.cut();
-}
-
-/** Ends it. */
-export async function relieve(fault: (typeof FAULTS)[number], node: ClusterNode): Promise<void> {
-  if (fault === "kill the node") node.start();
-  else if (fault === "freeze the node") node.thaw();
-  else if (fault === "cut the node off") await node.mend();
-}

@@ -2,21 +2,14 @@ import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { loadavg } from "node:os";
 import { join, resolve } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
 import { apiClient } from "#tests/support/people/api-client.ts";
 import { type CrashingSystem, startCrashingSystem } from "#tests/support/system/crashing-system.ts";
 import { say, seconds, seededRandom, until } from "../support.ts";
 import { FailoverLoad, isAcknowledged, startUpstream } from "./failover-load.ts";
-import {
-  FAULTS,
-  missingForCluster,
-  type PatroniCluster,
-  relieve,
-  startPatroniCluster,
-  strike,
-} from "./patroni-cluster.ts";
+import { missingForCluster, type PatroniCluster, startPatroniCluster } from "./patroni-cluster.ts";
+import { FAULTS, type Fault, failOver } from "./round.ts";
 
 const ROUNDS = Number(process.env.FAILOVER_ROUNDS ?? 20);
 const SEED = Number(process.env.FAILOVER_SEED ?? Date.now() % 1_000_000);
@@ -27,8 +20,6 @@ const WAY = process.env.FAILOVER_WAY ?? "haproxy";
 const LIMIT_MS = Number(process.env.FAILOVER_LIMIT_MS ?? 5_000);
 const LIVES = Number(process.env.FAILOVER_LIVES ?? 4);
 const PAYERS = 2;
-/** That the clients get through before a fault, after the election, and after the fault has ended. */
-const CALLS_OF_PHASE = 60;
 const ROUND_LIMIT_MS = 300_000;
 const random = seededRandom(SEED);
 
@@ -140,42 +131,20 @@ describe.skipIf(missing !== undefined)("three PostgreSQL under Patroni with a sy
 
   const rounds = Array.from({ length: ROUNDS }, (_, index) => ({
     round: index + 1,
-    fault: CHOSEN[index % CHOSEN.length] as (typeof FAULTS)[number],
+    fault: CHOSEN[index % CHOSEN.length] as Fault,
   }));
 
   test.for(rounds)(
     "round $round, $fault: nothing acknowledged is lost",
     { timeout: ROUND_LIMIT_MS },
     async ({ round, fault }) => {
-      const [callsBefore, factsBefore] = [load.calls.length, load.facts.length];
       const payers = await Promise.all(Array.from({ length: PAYERS }, () => load.newPayer()));
-      const end = new AbortController();
-      const running = load.run(payers, end.signal);
-      await load.untilAcknowledged(CALLS_OF_PHASE);
-      // A random moment: there is no condition to wait for.
-      await sleep(random() * 500);
-
-      const old = await cluster.primary();
-      if (old === undefined) throw new Error("there is no primary");
-      const struckMs = performance.now();
-      await strike(fault, old);
-      const { node, atMs: electedMs } = await cluster.elected(old);
-      const atMs = await cluster.writable(node);
-      await load.untilAcknowledged(CALLS_OF_PHASE);
-      const overMs = performance.now();
-      await relieve(fault, old);
-      await load.untilAcknowledged(CALLS_OF_PHASE);
-      await cluster.whole();
-      end.abort();
-      await running;
-
-      const refused = load.calls.slice(callsBefore).filter(({ status }) => status === 503);
-      const ofFault = refused.filter(({ startedMs }) => startedMs < overMs);
-      const lastMs = Math.max(...ofFault.map(({ endedMs }) => endedMs - electedMs), 0);
+      const made = await failOver(fault, { cluster, load, payers, random });
+      const { old, node, struckMs, electedMs, refused, ofFault, lastMs, callsBefore, factsBefore } = made;
       const longestMs = Math.max(...refused.map(({ startedMs, endedMs }) => endedMs - startedMs), 0);
       say(
         `round ${round}, ${fault} (${old.name}, then ${node.name}): elected after ${seconds(electedMs - struckMs)}, first commit ` +
-          `${seconds(atMs - electedMs)} later, last refused call ${seconds(lastMs)} after the election; ${load.calls.length - callsBefore} calls, ${refused.length} refused ` +
+          `${seconds(made.writableMs - electedMs)} later, last refused call ${seconds(lastMs)} after the election; ${made.calls.length} calls, ${refused.length} refused ` +
           `(longest ${seconds(longestMs)}, ${refused.length - ofFault.length} when the old primary came back), ` +
           `${load.facts.length - factsBefore} facts; load of the machine ${loadavg()[0]?.toFixed(0)}`,
       );
