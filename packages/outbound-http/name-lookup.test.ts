@@ -8,7 +8,10 @@ const TYPE_AAAA = 28;
 const HEADER_BYTES = 12;
 let server: Socket | undefined;
 
-afterEach(() => server?.close());
+afterEach(() => {
+  server?.close();
+  server = undefined;
+});
 
 /** A name server that is silent about names that begin with `silent`, and knows the addresses of the others. */
 async function lookupAtServer(addresses: { v4: number[]; v6: number[] }) {
