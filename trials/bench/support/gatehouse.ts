@@ -14,8 +14,9 @@ const STOP_TIMEOUT_MS = 30_000;
 /** What a call leaves behind: log lines, audit entries, mails. */
 const SETTLE_MS = 400;
 
-export const SERVICES = ["gateway", "identity-service", "token-service", "audit-service"] as const;
-export type Part = (typeof SERVICES)[number] | "postgres";
+const SERVICES = ["gateway", "identity-service", "token-service", "audit-service", "event-service"] as const;
+type Service = (typeof SERVICES)[number];
+export type Part = Service | "postgres";
 export const INTROSPECTION_CLIENT = { id: "bench", secret: "a secret of thirty-two random bytes" };
 
 const plenty = { calls: 1_000_000_000, perSeconds: 60 };
@@ -85,16 +86,19 @@ export class Gatehouse {
     });
     const output = await untilReady(launcher);
     const startedInMs = performance.now() - startedMs;
-    const pids = Object.fromEntries(
-      [...SERVICES, "postgres" as const].map((part) => [part, pidIn(output, part)]),
-    ) as Record<Part, number>;
+    const pids = pidsIn(output);
     return new Gatehouse(version, { home, ports, pids, startedInMs, launcher });
+  }
+
+  /** Those of its version: the former ones had no event-service. */
+  get services(): Service[] {
+    return SERVICES.filter((name) => this.pids[name] !== undefined);
   }
 
   /** CPU time of each part until now, in microseconds, after what the calls before have left behind. */
   async cpuUs(): Promise<Record<Part, number>> {
     await sleep(SETTLE_MS);
-    const parts = SERVICES.map((name) => [name, cpuUs(this.pids[name])] as const);
+    const parts = this.services.map((name) => [name, cpuUs(this.pids[name])] as const);
     return Object.fromEntries([...parts, ["postgres", childrenCpuUs(this.pids.postgres)]]) as Record<
       Part,
       number
@@ -176,8 +180,14 @@ async function untilReady(launcher: ReturnType<typeof spawn>): Promise<string> {
   return output;
 }
 
-function pidIn(output: string, name: string): number {
-  const [, pid] = new RegExp(`^ {2}${name} +\\S+ +(\\d+)\\b`, "m").exec(output) ?? [];
-  if (pid === undefined) throw new Error(`npm start named no process of ${name}:\n${output}`);
-  return Number(pid);
+/** @throws without PostgreSQL. */
+function pidsIn(output: string): Record<Part, number> {
+  const parts = [...SERVICES, "postgres"].map((name) => {
+    const [, pid] = new RegExp(`^ {2}${name} +\\S+ +(\\d+)\\b`, "m").exec(output) ?? [];
+    return [name, pid] as const;
+  });
+  const running = parts.flatMap(([name, pid]) => (pid === undefined ? [] : [[name, Number(pid)]]));
+  const pids = Object.fromEntries(running) as Record<Part, number>;
+  if (pids.postgres === undefined) throw new Error(`npm start named no process of postgres:\n${output}`);
+  return pids;
 }

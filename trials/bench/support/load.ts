@@ -1,6 +1,6 @@
 /**
  * A load in a process of its own for machines without wrk, or a bare upstream: `node trials/bench/support/load.ts upstream`,
- * or `… send <url> <file of requests> <seconds> <connections>`, which prints what `requests.lua` prints.
+ * or `… send <url> <file of requests> <seconds> <connections> <sent before>`, which prints what `requests.lua` prints.
  */
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -11,7 +11,7 @@ const BODY = Buffer.from(
   JSON.stringify({ payments: Array.from({ length: 8 }, (_, id) => ({ id, amount: 1250 })) }),
 );
 
-const [mode, url = "", file = "", seconds = "", connections = ""] = process.argv.slice(2);
+const [mode, url = "", file = "", seconds = "", connections = "", sent = ""] = process.argv.slice(2);
 if (mode === "upstream") serve();
 else console.log(JSON.stringify(await send()));
 
@@ -47,7 +47,7 @@ async function send(): Promise<{ requests: number; bad: number; seconds: number 
   let bad = 0;
   const connection = async () => {
     while (performance.now() < endMs) {
-      const next = prepared[requests % prepared.length];
+      const next = prepared[(Number(sent) + requests) % prepared.length];
       requests += 1;
       if (next === undefined) throw new Error(`${file} is empty`);
       const { statusCode, body } = await pool.request(next);

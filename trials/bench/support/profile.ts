@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { until } from "../../support.ts";
-import { type Gatehouse, SERVICES } from "./gatehouse.ts";
+import type { Gatehouse } from "./gatehouse.ts";
 
 /** Where Node listens after SIGUSR1. */
 const INSPECTOR = "http://127.0.0.1:9229/json/list";
@@ -16,7 +16,7 @@ export async function profileServices(
   work: () => Promise<unknown>,
 ): Promise<string[]> {
   const files: string[] = [];
-  for (const name of SERVICES) {
+  for (const name of system.services) {
     await using inspector = await Inspector.of(system.pids[name]);
     await inspector.call("Profiler.enable");
     await inspector.call("Profiler.start");

@@ -1,5 +1,6 @@
 -- wrk's script: sends the lines of a file in turn, of method, path, authorization, content type and body, with tabs between.
--- With a second argument, each connection pauses for so many milliseconds on average, at random, before each call: a steady rate.
+-- The second argument is how many of them a load before it has sent. With a third, each connection pauses for so many milliseconds
+-- on average, at random, before each call: a steady rate.
 local requests, sent = {}, 0
 
 function init(args)
@@ -15,7 +16,8 @@ function init(args)
     if body == "" then body = nil end
     requests[#requests + 1] = wrk.format(method, path, headers, body)
   end
-  local pause = tonumber(args[2])
+  sent = tonumber(args[2])
+  local pause = tonumber(args[3])
   if pause then
     function delay() return math.random(0, math.floor(2 * pause)) end
   end

@@ -41,11 +41,12 @@ export async function writeRequests(
   return file;
 }
 
-/** As fast as it answers, over 32 connections, by one thread of another process. @throws if an answer is not a success. */
+/** As fast as it answers, over 32 connections, by one thread of another process. @param sent by a load before it. @throws if an answer is not a success. */
 export async function sendLoad(
   url: string,
   file: string,
   seconds: number,
+  sent = 0,
 ): Promise<{ requests: number; seconds: number }> {
   const here = import.meta.dirname;
   const options = ["-t1", `-c${CONNECTIONS}`, `-d${seconds}s`, "--timeout", "10s"];
@@ -53,9 +54,9 @@ export async function sendLoad(
     WRK === undefined
       ? ([
           process.execPath,
-          [join(here, "load.ts"), "send", url, file, `${seconds}`, `${CONNECTIONS}`],
+          [join(here, "load.ts"), "send", url, file, `${seconds}`, `${CONNECTIONS}`, `${sent}`],
         ] as const)
-      : ([WRK, [...options, "-s", join(here, "requests.lua"), url, "--", file]] as const);
+      : ([WRK, [...options, "-s", join(here, "requests.lua"), url, "--", file, `${sent}`]] as const);
   const { stdout } = await run(program, args, { timeout: seconds * 1_000 + GRACE_MS });
   const { bad, ...result } = resultSchema.parse(JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? ""));
   if (bad > 0) throw new Error(`${bad} of ${result.requests} calls to ${url} failed`);
@@ -64,7 +65,7 @@ export async function sendLoad(
 
 /** At least so many calls, so that what is measured afterwards is compiled and remembers the tokens. */
 export async function warmUp(url: string, file: string, calls: number): Promise<void> {
-  for (let sent = 0; sent < calls; ) sent += (await sendLoad(url, file, WARM_UP_S)).requests;
+  for (let sent = 0; sent < calls; ) sent += (await sendLoad(url, file, WARM_UP_S, sent)).requests;
 }
 
 /** For figures that need a steady rate; undefined if it can be sent. */
@@ -87,7 +88,7 @@ export async function sendAtRate(
   const pauseMs = (RATE_CONNECTIONS / perSecond) * 1_000 - BESIDE_PAUSE_MS;
   const options = ["-t1", `-c${RATE_CONNECTIONS}`, `-d${seconds}s`, "--timeout", "10s"];
   const script = ["-s", join(import.meta.dirname, "requests.lua")];
-  const { stdout } = await run(WRK, [...options, ...script, url, "--", file, `${pauseMs}`], {
+  const { stdout } = await run(WRK, [...options, ...script, url, "--", file, "0", `${pauseMs}`], {
     timeout: seconds * 1_000 + GRACE_MS,
   });
   const result = timesSchema.parse(JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? ""));
