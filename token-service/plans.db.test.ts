@@ -119,7 +119,10 @@ const CALLS: StoreCalls = {
   writeSlot: (tx) => moves.writeSlot(tx, 5, { state: "leaving", epoch: 1, peer: 1 }),
   takeOut: (tx) => moves.takeOut(tx, 5),
   readLeaving: (tx) => moves.readLeaving(tx, 5),
-  putIn: (tx) => moves.putIn(tx, 5, "[]", 60),
+  putIn: async (tx) => {
+    await moves.takeOut(tx, 5);
+    return moves.putIn(tx, 5, await moves.readLeaving(tx, 5), 60);
+  },
   dropSessions: (tx) => moves.dropSessions(tx, 5),
   listLeaving: (tx) => moves.listLeaving(tx),
   forgetLeaving: (tx) => moves.forgetLeaving(tx, 5),

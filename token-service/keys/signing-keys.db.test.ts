@@ -468,12 +468,6 @@ test("a key is due by its own age, and only once the next one is known to every 
 test("a rotation and a ban that had to wait decide by what another replica has committed", async () => {
   const { deps } = await start();
   const old = deps.keys.active().id;
-  const waiting = async () => {
-    const rows = await database.ownerSql`
-      select from pg_locks
-      where not granted and database = (select oid from pg_database where datname = current_database())`;
-    return rows.length;
-  };
   const { changes } = await transaction(database.sql, async (tx) => {
     await lockKeys(tx);
     await promoteNextKey(tx, deps, await listKeys(tx), cause);
@@ -481,7 +475,7 @@ test("a rotation and a ban that had to wait decide by what another replica has c
       rotateSigningKey(deps, { force: true }, cause),
       revokeSigningKey(deps, old, cause),
     ]);
-    await expect.poll(waiting, { interval: 5 }).toBe(2);
+    await expect.poll(database.waitingForLocks, { interval: 5 }).toBe(2);
     return { changes };
   });
   expect((await changes).map(({ status }) => status)).toEqual(["fulfilled", "fulfilled"]);

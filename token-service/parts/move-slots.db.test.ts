@@ -278,14 +278,7 @@ test("a slot that arrives between two reads of the parts is found where it is", 
     await tx`lock table slots in access exclusive mode`;
     const moving = move(1);
     // It has read part 1, where nothing is yet, and waits for part 0.
-    await expect
-      .poll(async () => {
-        const [row] = await tx<{ count: number }[]>`
-          select count(*)::int as count from pg_locks where not granted and relation = 'slots'::regclass
-            and database = (select oid from pg_database where datname = current_database())`;
-        return row?.count;
-      })
-      .toBeGreaterThan(0);
+    await expect.poll(databases[0].waitingForLocks).toBeGreaterThan(0);
     await databases[1].ownerSql`update slots set state = 'here', epoch = 1 where slot = ${slot}`;
     await tx`update slots set state = 'away', epoch = 1, peer = 1 where slot = ${slot}`;
     moved = moving;

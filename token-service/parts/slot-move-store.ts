@@ -63,12 +63,15 @@ export async function putIn(
   lifeS: number,
 ): Promise<{ sessions: number; endedIds: string[] }> {
   await dropSessions(tx, slot);
-  const rows = await tx<{ id: string; hasTokens: boolean }[]>`
+  const { count } = await tx`
     insert into sessions select arrived.*
     from jsonb_array_elements(${sessions}::text::jsonb) as each, jsonb_populate_record(null::sessions, each) as arrived
-    returning id, revoked_at > now() - make_interval(secs => ${lifeS}) as "hasTokens"
   `;
-  return { sessions: rows.length, endedIds: rows.filter(({ hasTokens }) => hasTokens).map(({ id }) => id) };
+  const ended = await tx<{ id: string }[]>`
+    select id from sessions
+    where right(id::text, 3) = ${digitsOf(slot)} and revoked_at > now() - make_interval(secs => ${lifeS})
+  `;
+  return { sessions: count, endedIds: ended.map(({ id }) => id) };
 }
 
 /** Of a slot that this database does not have. The caller holds `lockSlot`. */

@@ -310,7 +310,7 @@ test("a replica that starts does not read what no token can match any more, and 
   const first = await start();
   for (let index = 0; index < 3; index += 1) await endNewSession(first);
   await database.ownerSql`
-    update revocations set expires_at = now() - case sequence when 1 then interval '61 minutes' else interval '59 minutes' end
+    update revocations set expires_at = now() - case when sequence = 1 then interval '61 minutes' else interval '59 minutes' end
     where sequence < 3`;
   const second = await start();
   const watching = second.deps.revocations.watch(LOG_BEGIN, new AbortController().signal);

@@ -201,5 +201,5 @@ test.each([
   const { sessionId } = await issue(KEY);
   await expect(
     database.sql`update sessions set ${database.sql(change)} where id = ${sessionId}`,
-  ).rejects.toMatchObject({ constraint_name: "sessions_binding" });
+  ).rejects.toThrow(/"sessions_binding/);
 });

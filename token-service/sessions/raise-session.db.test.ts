@@ -20,7 +20,7 @@ beforeAll(async () => {
 beforeEach(async () => {
   userId = randomUUID();
   pair = await logIn(replica, userId);
-  await database.ownerSql`update sessions set auth_time = auth_time - interval '1 hour' where id = ${pair.sessionId}`;
+  await database.ownerSql`update sessions set auth_time = now() - interval '1 hour' where id = ${pair.sessionId}`;
 });
 afterAll(async () => {
   replica.stop();
@@ -77,7 +77,7 @@ test("a proof of the session's own level makes it fresh; a lower one changes not
   expect(nowS() - fresh.auth_time).toBeLessThan(60);
 
   await raise();
-  await database.ownerSql`update sessions set auth_time = auth_time - interval '1 hour' where id = ${pair.sessionId}`;
+  await database.ownerSql`update sessions set auth_time = now() - interval '1 hour' where id = ${pair.sessionId}`;
   const lower = await raise(PASSWORD);
   expect(lower.acr).toBe(2);
   const claims = await claimsOf(lower);

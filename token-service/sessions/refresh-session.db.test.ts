@@ -420,17 +420,7 @@ async function refreshWhile(
   const { result } = await transaction(database.sql, async (tx) => {
     await lockSession(tx, sessionId);
     const waiting = refresh().catch((error: unknown) => error);
-    await expect
-      .poll(
-        async () => {
-          const [row] = await database.ownerSql<{ waiting: number }[]>`
-            select count(*)::integer as waiting from pg_locks where not granted
-          `;
-          return row?.waiting;
-        },
-        { interval: 5 },
-      )
-      .toBeGreaterThan(0);
+    await expect.poll(database.waitingForLocks, { interval: 5 }).toBeGreaterThan(0);
     await change(tx);
     return { result: waiting };
   });
@@ -716,7 +706,7 @@ test("a pair that is given again is noted as signed, once in ten seconds", async
   const { pair, refresh } = await seedSession();
   await refresh(pair.refreshToken);
   await database.ownerSql`
-    update sessions set last_signed_at = last_signed_at - interval '1 hour' where id = ${pair.sessionId}`;
+    update sessions set last_signed_at = now() - interval '1 hour' where id = ${pair.sessionId}`;
   const signed = async () => {
     const [row] = await database.ownerSql<{ at: string; isRecent: boolean }[]>`
       select last_signed_at::text as at, last_signed_at > clock_timestamp() - interval '1 minute' as "isRecent"

@@ -75,7 +75,7 @@ test("a key that was banned after the backup signs nothing any more, and neither
   const before = await start(live);
   const old = before.deps.keys.list().map(({ id }) => id);
   // As the first two keys may be, which are made at the same time.
-  await live.ownerSql`update signing_keys set created_at = created_at - interval '1 second' where state = 'next'`;
+  await live.ownerSql`update signing_keys set created_at = (select created_at - interval '1 second' from signing_keys where state = 'next') where state = 'next'`;
   const backup = await live.backUp();
   databases.push(backup);
   const restored = await start(backup);
@@ -98,7 +98,7 @@ test("a session that was refreshed between the ban of the keys and its own end i
   await sleep(5);
   const kept = await logIn(replica, randomUUID());
   const session = await logIn(replica, randomUUID());
-  await live.ownerSql`update sessions set created_at = created_at - interval '1 day' where id = (select max(id::text)::uuid from sessions)`;
+  await live.ownerSql`update sessions set created_at = now() - interval '1 day' where id = (select max(id::text)::uuid from sessions)`;
   await revokeAllSessions(
     replica.deps,
     { issuedBefore: new Date(0), reason: "ban only", cursor: undefined },
@@ -125,8 +125,8 @@ test("a session that was refreshed between the ban of the keys and its own end i
 /** As if everything in the sessions had happened so much earlier. */
 const age = (interval: string) => live.ownerSql`
   update sessions
-  set created_at = created_at - ${interval}::interval, rotated_at = rotated_at - ${interval}::interval,
-      last_signed_at = last_signed_at - ${interval}::interval
+  set created_at = now() - ${interval}::interval, rotated_at = now() - ${interval}::interval,
+      last_signed_at = now() - ${interval}::interval
 `;
 const keysWereBanned = async ({ deps }: TokenReplica): Promise<SweepPosition> => {
   const { next } = await revokeAllSessions(

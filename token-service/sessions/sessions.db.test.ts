@@ -209,18 +209,7 @@ test("a login that is under way when all sessions of its user end is ended with 
     if (session === undefined) throw new Error("unreachable");
     // Waits for this transaction; wrapped, because a promise that is returned would be waited for.
     const ending = revokeUserSessions(replica.deps, { userId, reason: "logout" });
-    await expect
-      .poll(
-        async () => {
-          const [row] = await database.ownerSql<{ waiting: number }[]>`
-            select count(*)::integer as waiting from pg_locks
-            where not granted and database = (select oid from pg_database where datname = current_database())
-          `;
-          return row?.waiting;
-        },
-        { interval: 5 },
-      )
-      .toBeGreaterThan(0);
+    await expect.poll(database.waitingForLocks, { interval: 5 }).toBeGreaterThan(0);
     const sessionId = randomUUID();
     await insertSession(tx, { ...session, id: sessionId });
     return { sessionId, ending: { result: ending } };
@@ -482,7 +471,7 @@ test("an end of all sessions takes those whose idle end has come within the minu
   const userId = randomUUID();
   const [recent, ended] = [await logIn(replica, userId), await logIn(replica, userId)];
   await database.ownerSql`
-    update sessions set idle_end = now() - case id when ${recent.sessionId}::uuid then interval '50 seconds' else interval '70 seconds' end
+    update sessions set idle_end = now() - case when id = ${recent.sessionId} then interval '50 seconds' else interval '70 seconds' end
     where id in (${recent.sessionId}, ${ended.sessionId})`;
   const { sessionIds } = await revokeUserSessions(replica.deps, { userId, reason: "logout" });
   expect(sessionIds).toEqual([recent.sessionId]);
@@ -497,7 +486,7 @@ test("a session that was revoked is kept for a day, though its idle end is a wee
   ];
   await database.ownerSql`
     update sessions set revoked_reason = 'logout',
-      revoked_at = now() - case id when ${old.sessionId}::uuid then interval '25 hours' else interval '23 hours' end
+      revoked_at = now() - case when id = ${old.sessionId} then interval '25 hours' else interval '23 hours' end
     where id in (${old.sessionId}, ${recent.sessionId})`;
   await cleanUp({ ...replica.deps, sql: database.sql });
   const rows = await database.sql<

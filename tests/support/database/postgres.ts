@@ -69,7 +69,15 @@ async function copyOf(test: TestPostgres, wanted: ServiceDatabase, source: strin
     });
     return waiting;
   };
-  const backUp = () => copyOf(test, wanted, name);
+  const backUp = async () => {
+    // Citus's daemon would come back before the copy begins.
+    const close = (isClosed: boolean) =>
+      onEach(nodes.length > 1 ? nodes : [], "postgres", (admin) =>
+        admin.unsafe(`alter database ${name} with allow_connections ${!isClosed}`),
+      );
+    await close(true);
+    return copyOf(test, wanted, name).finally(() => close(false));
+  };
   return {
     url: serviceUrl(test, wanted, name),
     password: credentials.password,
