@@ -354,7 +354,7 @@ describe.each([
 
 /** A reset takes back logins at providers that are younger than 30 days: a thief of the password may have linked them. */
 const age = (userId: string) => database.ownerSql`
-  update external_identities set linked_at = linked_at - interval '31 days' where user_id = ${userId}`;
+  update external_identities set linked_at = now() - interval '31 days' where user_id = ${userId}`;
 
 describe("what the owner makes after the proof stays", () => {
   test.each(Object.keys(PROOFS) as Proof[])(

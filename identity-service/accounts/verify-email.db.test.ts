@@ -193,8 +193,8 @@ describe("a new address", () => {
       context(),
     );
     // Of before the change, as far as the clock shows.
-    await database.ownerSql`update totp_credentials set created_at = created_at - interval '8 days',
-      confirmed_at = confirmed_at - interval '8 days'`;
+    await database.ownerSql`update totp_credentials set created_at = now() - interval '8 days',
+      confirmed_at = now() - interval '8 days'`;
     await undoEmailChange(deps, await last("email-changed"), context());
     expect(await account()).toEqual({ email: ANNA.email, verified: true, proof: null, hash: null });
     expect(await database.ownerSql`select from totp_credentials`).toEqual([]);
@@ -209,8 +209,8 @@ describe("a new address", () => {
       { ...sessionAt(deps, 2), userId, sessionId: STRANGER, code, ...FROM },
       context(),
     );
-    await database.ownerSql`update totp_credentials set created_at = created_at - interval '8 days',
-      confirmed_at = confirmed_at - interval '8 days'`;
+    await database.ownerSql`update totp_credentials set created_at = now() - interval '8 days',
+      confirmed_at = now() - interval '8 days'`;
     await confirm(await wantAddress("thief@evil.example"));
     await undoEmailChange(deps, await last("email-changed"), context());
     expect(await account()).toEqual({ email: ANNA.email, verified: true, proof: ANNA.email, hash: null });

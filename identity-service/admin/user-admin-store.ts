@@ -147,10 +147,12 @@ export async function countUsers(
     `;
     const { count = 0 } = row ?? {};
     if (count <= atMost) return { count, is: "exact" as const };
+    const over = { count: atMost, is: "over" as const };
     // How often a part of a text occurs is not in the statistics.
-    if (filter.query !== undefined) return { count: atMost, is: "over" as const };
+    if (filter.query !== undefined) return over;
     const estimate = await planned(tx, tx`select from users where ${fits(tx, filter)}`);
-    return { count: Math.max(atMost, estimate), is: "about" as const };
+    // Statistics that are old, and those of Citus's coordinator, do not know of the rows.
+    return estimate > atMost ? { count: estimate, is: "about" as const } : over;
   }).catch((error: unknown) => {
     if (!isTooSlow(error)) throw error;
     return undefined;

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, inject, test } from "vitest";
 import { Secret } from "#kit/config/config.ts";
 import { connectPostgres, transaction } from "#kit/database/postgres.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
@@ -20,6 +20,8 @@ import { listUsers } from "./managed-users.ts";
 import { resetUserMfa } from "./reset-user-mfa.ts";
 import { setUserAccess } from "./set-user-access.ts";
 import { countUsers } from "./user-admin-store.ts";
+
+const IS_CITUS = inject("postgres").workers.length > 0;
 
 let database: TestDatabase;
 let deps: Awaited<ReturnType<typeof testDeps>>;
@@ -182,8 +184,10 @@ test("the first page says how many fit: exactly, then by the statistics, and of 
   expect((await listUsers(deps, { limit: 10, cursor: first.nextCursor })).total).toBeUndefined();
   expect((await listUsers(deps, { limit: 10, query: "n7@" })).total).toEqual({ count: 1, is: "exact" });
   expect(await countUsers(deps.sql, {}, 60)).toEqual({ count: 60, is: "exact" });
-  expect(await countUsers(deps.sql, {}, 59)).toEqual({ count: 60, is: "about" });
-  expect(await countUsers(deps.sql, { status: "disabled" }, 20)).toEqual({ count: 30, is: "about" });
+  const about = (count: number, atMost: number) =>
+    IS_CITUS ? { count: atMost, is: "over" } : { count, is: "about" };
+  expect(await countUsers(deps.sql, {}, 59)).toEqual(about(60, 59));
+  expect(await countUsers(deps.sql, { status: "disabled" }, 20)).toEqual(about(30, 20));
   expect(await countUsers(deps.sql, { query: "ada" }, 20)).toEqual({ count: 20, is: "over" });
 });
 
@@ -593,7 +597,8 @@ test("a change of a user waits for no administrator; one of an administrator cou
     DATABASE_POOL_SIZE: 1,
   };
   const service = connectPostgres(config, "test", deps.logger); // waits for a lock no longer than a service does
-  const refused = { code: "service_unavailable", cause: { code: "55P03" } };
+  // Citus's coordinator does not know of a lock on another node: the wait ends with the statement's time.
+  const refused = { code: "service_unavailable", cause: { code: IS_CITUS ? "57014" : "55P03" } };
   await transaction(database.sql, async (tx) => {
     await lockActiveAdmins(tx);
     await setUserAccess(deps, { userId: user, status: "disabled" }, context());

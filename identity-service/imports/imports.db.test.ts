@@ -210,14 +210,7 @@ test("an identity that somebody links in the moment of the import refuses its ro
   const link = transaction(database.ownerSql as never, async (tx) => {
     await tx`insert into external_identities values ('https://accounts.google.com', '1', ${anna}, 'google', null, now())`;
     linked.resolve();
-    await expect
-      .poll(async () => {
-        const waits = await database.ownerSql`
-          select from pg_locks join pg_stat_activity using (pid)
-          where not granted and locktype = 'transactionid' and datname = current_database()`;
-        return waits.length;
-      })
-      .toBe(1);
+    await expect.poll(database.waitingForLocks).toBe(1);
   });
   await Promise.race([linked.promise, link]);
   const sent = send(id, 1, user("a@example.com", google), user("b@example.com"));

@@ -733,7 +733,7 @@ describe("an account with the same address", () => {
     await setPasswordByMail();
     expect(await users()).toMatchObject([{ email_verified: true }]);
     expect((await flow({ linkTo: ownerOf(user.id) })).kind).toBe("linked");
-    await database.ownerSql`update external_identities set linked_at = linked_at - interval '31 days'`;
+    await database.ownerSql`update external_identities set linked_at = now() - interval '31 days'`;
     await setPasswordByMail();
     expect(await listIdentities(database.sql, user.id)).toHaveLength(1);
   });
@@ -944,7 +944,7 @@ describe("linking and unlinking", () => {
 
   test("an account without a password needs a login of the last ten minutes", async () => {
     const id = userIdOf(await flow());
-    await database.ownerSql`update users set credentials_proven_at = credentials_proven_at - interval '1 hour'`;
+    await database.ownerSql`update users set credentials_proven_at = now() - interval '1 hour'`;
     const ago = (minutes: number) => new Date(deps.now().getTime() - minutes * 60_000);
     const old = ownerOf(id, { password: "", authTime: ago(11) });
     expect(await codeOf(begin({ name: "other", linkTo: old }))).toBe("reauthentication_required");
