@@ -399,7 +399,7 @@ const CALLS: StoreCalls = {
     mailBudget.insertCountedMail(tx, { id: otherId, kind: "stranger", recipient: email, createdAt: now }),
   releaseAddress: (tx) => mailBudget.releaseAddress(tx, email, now),
   isReleasedLately: (tx) => mailBudget.isReleasedLately(tx, email, now),
-  deleteOldCounts: (tx) => mailBudget.deleteOldCounts(tx, { countedBefore: LONG_AGO, now, limit: ALL }),
+  deleteOldCounts: (tx) => mailBudget.deleteOldCounts(tx, { countedBefore: LONG_AGO, limit: ALL }),
   enqueueMail: (tx) => mails.enqueueMail(tx, mail, now),
   hasMail: (tx) => mails.hasMail(tx, id),
   claimDueMails: (tx) =>
