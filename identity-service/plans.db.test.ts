@@ -399,7 +399,7 @@ const CALLS: StoreCalls = {
     mailBudget.insertCountedMail(tx, { id: otherId, kind: "stranger", recipient: email, createdAt: now }),
   releaseAddress: (tx) => mailBudget.releaseAddress(tx, email, now),
   isReleasedLately: (tx) => mailBudget.isReleasedLately(tx, email, now),
-  deleteOldCounts: (tx) => mailBudget.deleteOldCounts(tx, { countedBefore: LONG_AGO, now, limit: ALL }),
+  deleteOldCounts: (tx) => mailBudget.deleteOldCounts(tx, { countedBefore: LONG_AGO, limit: ALL }),
   enqueueMail: (tx) => mails.enqueueMail(tx, mail, now),
   hasMail: (tx) => mails.hasMail(tx, id),
   claimDueMails: (tx) =>
@@ -433,6 +433,7 @@ const CALLS: StoreCalls = {
   deleteIdleRecoveryCodes: (tx) => mfa.deleteIdleRecoveryCodes(tx, userId),
   consumeRecoveryCode: (tx) => mfa.consumeRecoveryCode(tx, userId, tokenHash),
   countRecoveryCodes: (tx) => mfa.countRecoveryCodes(tx, userId),
+  deleteUnconfirmedSecret: (tx) => mfa.deleteUnconfirmedSecret(tx, userId),
   deleteTotp: (tx) => mfa.deleteTotp(tx, userId),
   findChallenge: (tx) => mfa.findChallenge(tx, tokenHash),
   countChallengeTry: (tx) => mfa.countChallengeTry(tx, aTry),

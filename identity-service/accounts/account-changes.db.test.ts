@@ -1,3 +1,4 @@
+import { generateSync } from "otplib";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { transaction } from "#kit/database/postgres.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
@@ -10,6 +11,10 @@ import { createAfterAnswer } from "../mail/after-answer.ts";
 import type { MailName } from "../mail/mail.ts";
 import { makeLink } from "../mail/make-link.ts";
 import { openLink } from "../mail/use-link.ts";
+import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
+import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
+import { TestAuthenticator } from "../passkeys/authenticator.fixture.ts";
+import { beginPasskeyRegistration, registerPasskey } from "../passkeys/register-passkey.ts";
 import {
   ANNA,
   proveCredentials,
@@ -252,6 +257,47 @@ test("a change of address ends with the session in which it began, in whatever w
   expect(await addressOf(userId)).toBe(ANNA.email);
   expect(deps.tokenService.isSessionLive.mock.lastCall?.[0]).toMatchObject({ userId, sessionId: SESSION });
   expect((await confirmEmailChange(deps, token)).user.email).toBe("anna@new.example");
+});
+
+/** In the session in which the change of address began. */
+const owner = (acr: 1 | 2 = 1) => ({
+  ...sessionAt(deps, acr),
+  ...{ userId, sessionId: SESSION, password: ANNA.password, clientIp: IP, userAgent: "" },
+});
+async function turnAppOn(acr?: 1 | 2): Promise<void> {
+  const { secret } = await beginTotpEnrollment(deps, owner(acr), soon());
+  const code = generateSync({ secret, epoch: Math.floor(deps.now().getTime() / 1_000) });
+  await confirmTotpEnrollment(deps, { ...owner(acr), code }, context());
+}
+async function addPasskey(): Promise<void> {
+  const attestation = new TestAuthenticator().create(await beginPasskeyRegistration(deps, owner()));
+  await registerPasskey(deps, { owner: owner(), name: "Phone", attestation }, context());
+}
+
+test.each([
+  ["an authenticator app", turnAppOn],
+  ["a passkey", addPasskey],
+] as const)(
+  "a change of address that needed no second factor when it began ends with the first one: %s",
+  async (_what, setUp) => {
+    const token = await wantAddress("thief@evil.example");
+    await setUp();
+    const proof = { token, sessionUserId: "", password: ANNA.password, clientIp: IP };
+    await expect(confirmChange(deps, proof, context())).rejects.toMatchObject({
+      code: "verification_token_invalid",
+    });
+    expect(await addressOf(userId)).toBe(ANNA.email);
+  },
+);
+
+test("a change of address that began with a second factor goes on when there is another one", async () => {
+  await addPasskey();
+  const wanted = { ...owner(2), newEmail: "anna@new.example" };
+  await changeEmail(deps, wanted, soon());
+  await deps.afterAnswer.drained();
+  await turnAppOn(2);
+  await confirmEmailChange(deps, await last("confirm-email-change"));
+  expect(await addressOf(userId)).toBe("anna@new.example");
 });
 
 test("while the state of that session is unknown, the address does not change and the link stays", async () => {

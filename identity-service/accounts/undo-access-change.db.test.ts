@@ -1,7 +1,11 @@
+import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { transaction } from "#kit/database/postgres.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
+import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
+import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
+import { regenerateRecoveryCodes } from "../mfa/give-recovery-codes.ts";
 import { enqueueMfaNotice } from "../mfa/mfa-notice.ts";
 import { recordIdentityChange } from "../oauth/record-identity-change.ts";
 import {
@@ -134,6 +138,42 @@ test.each(["mfa-enabled", "identity-linked"] as const)(
     });
   },
 );
+
+/** An authenticator app of `agoMs` ago, and recovery codes that were renewed a minute ago. */
+async function renewCodes(agoMs: number): Promise<void> {
+  const [then, lately] = [later(-agoMs), later(-60_000)];
+  const setUp = { ...sessionAt(then, 2), ...FROM, userId, password: ANNA.password };
+  const { secret } = await beginTotpEnrollment(then, setUp, soon());
+  const codeAt = ({ now }: TestDeps) => generateSync({ secret, epoch: Math.floor(now().getTime() / 1_000) });
+  const confirmation = { ...setUp, sessionId: deps.newId(), code: codeAt(then) };
+  await confirmTotpEnrollment(then, confirmation, context());
+  const renewal = { ...sessionAt(lately, 2), ...FROM, userId, code: codeAt(lately) };
+  await regenerateRecoveryCodes(lately, renewal, context());
+}
+const codesLeft = async () =>
+  (await database.ownerSql<{ count: number }[]>`select count(*)::int as count from recovery_codes`)[0]?.count;
+
+test.each([
+  ["a change of address", thiefTakesTheAddress, () => last("email-changed"), undoEmailChange],
+  ["a new identity", () => link("thiefs"), () => last("identity-linked"), undoAccessChange],
+] as const)(
+  "recovery codes that a thief has renewed before %s go with it, and the old factor stays",
+  async (_what, act, mailed, undo) => {
+    await renewCodes(8 * DAY_MS);
+    await act();
+    await undo(deps, await mailed(), context());
+    expect(await waysIn()).toEqual({ ...NOBODY, hasFactor: true });
+    expect(await codesLeft()).toBe(0);
+  },
+);
+
+test("the mailbox alone takes no recovery codes that are older than seven days", async () => {
+  await renewCodes(8 * DAY_MS);
+  await database.ownerSql`update recovery_codes set created_at = ${later(-8 * DAY_MS).now()}`;
+  await link("thiefs");
+  await undoAccessChange(deps, await last("identity-linked"), context());
+  expect(await codesLeft()).toBe(10);
+});
 
 test("undoing a new identity leaves old credentials: the mailbox alone removes no old factor", async () => {
   await link("old", 31 * DAY_MS);

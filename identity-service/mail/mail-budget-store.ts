@@ -57,11 +57,11 @@ export async function insertCountedMail(
   `;
 }
 
-/** Keeps the address from registering. */
+/** Keeps the address from registering, once while its row is kept: nobody must keep it from its owner for good. */
 export async function releaseAddress(tx: TransactionSql, email: string, until: Date): Promise<void> {
   await tx`
     insert into released_addresses (email_digest, until) values (${digestOf(email)}, ${until})
-    on conflict (email_digest) do update set until = greatest(released_addresses.until, excluded.until)
+    on conflict (email_digest) do nothing
   `;
 }
 
@@ -75,7 +75,7 @@ export async function isReleasedLately(tx: TransactionSql, email: string, now: D
 
 export async function deleteOldCounts(
   sql: Sql,
-  which: { countedBefore: Date; now: Date; limit: number },
+  which: { countedBefore: Date; limit: number },
 ): Promise<number> {
   const mails = await sql`
     delete from counted_mails where id = any(array(
@@ -85,7 +85,7 @@ export async function deleteOldCounts(
   `;
   const addresses = await sql`
     delete from released_addresses where email_digest = any(array(
-      select email_digest from released_addresses where until < ${which.now}
+      select email_digest from released_addresses where until < ${which.countedBefore}
       order by until limit ${which.limit} for update skip locked
     ))
   `;

@@ -69,6 +69,20 @@ test("an owner who deletes an account that was never proven mails its address on
   await signUp(VICTIM);
 });
 
+test("who registers an address and deletes the account again and again keeps it from its owner for an hour a day", async () => {
+  const squat = async () => {
+    const { id: userId } = await signUp(VICTIM);
+    await deleteAccount(deps, { ...sessionAt(deps), userId, password: PASSWORD, clientIp: "" }, context());
+  };
+  await squat();
+  for (let hour = 1; hour < 24; hour += 1) {
+    nowMs += HOUR_MS;
+    await deleteOldMailCounts(deps);
+    await squat();
+  }
+  await signUp(VICTIM);
+});
+
 test("a registration that says nothing treats such an address like any other", async () => {
   const { id: userId } = await signUp(VICTIM);
   await deleteAccount(deps, { ...sessionAt(deps), userId, password: PASSWORD, clientIp: "" }, context());
@@ -199,7 +213,7 @@ test("the limit of reset links by day holds over accounts of an address", async 
   expect((await mailsTo(VICTIM)).filter((template) => template === "reset-password")).toHaveLength(2);
 });
 
-test("counts are deleted after a day, and a reservation when it ends", async () => {
+test("counts are deleted after a day, and a reservation a day after its end", async () => {
   const { id: userId } = await signUp(VICTIM);
   await deleteAccount(deps, { ...sessionAt(deps), userId, password: PASSWORD, clientIp: "" }, context());
   await deleteOldMailCounts(deps);
@@ -208,5 +222,8 @@ test("counts are deleted after a day, and a reservation when it ends", async () 
   nowMs += 24 * HOUR_MS + 1;
   await deleteOldMailCounts(deps);
   expect(await database.ownerSql`select from counted_mails`).toHaveLength(0);
+  expect(await database.ownerSql`select from released_addresses`).toHaveLength(1);
+  nowMs += HOUR_MS;
+  await deleteOldMailCounts(deps);
   expect(await database.ownerSql`select from released_addresses`).toHaveLength(0);
 });

@@ -84,7 +84,6 @@ async function enqueueCounted(
 const MAX_BATCH = 1_000;
 
 export async function deleteOldMailCounts(deps: { sql: Sql; now: () => Date }): Promise<void> {
-  const now = deps.now();
-  const which = { countedBefore: new Date(now.getTime() - DAY_MS), now, limit: MAX_BATCH };
+  const which = { countedBefore: new Date(deps.now().getTime() - DAY_MS), limit: MAX_BATCH };
   while ((await deleteOldCounts(deps.sql, which)) === MAX_BATCH);
 }

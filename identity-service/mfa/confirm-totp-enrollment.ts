@@ -10,7 +10,7 @@ import { assertTriesLeft, noteWrongCode } from "../throttle/mfa-tries.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import type { MfaDeps, TypedCode } from "./check-mfa-code.ts";
-import { giveFirstRecoveryCodes } from "./give-recovery-codes.ts";
+import { settleFirstFactor } from "./give-recovery-codes.ts";
 import { enqueueMfaNotice } from "./mfa-notice.ts";
 import { confirmTotpCredential, consumeTotpStep, findTotpCredential } from "./mfa-store.ts";
 import { parseCode } from "./recovery-code.ts";
@@ -104,7 +104,7 @@ export async function enableTotp(
   await endWrongRows(tx, userId);
   // First, so that the codes are not older than the link that takes them back.
   await enqueueMfaNotice(tx, deps, user, { template: "mfa-enabled", from: request });
-  const recoveryCodes = await giveFirstRecoveryCodes(tx, deps, user);
+  const recoveryCodes = await settleFirstFactor(tx, deps, user);
   const { clientIp, userAgent } = request;
   await recordAudit(tx, deps, { type: "mfa_enabled", userId, byOwner: true, clientIp, userAgent }, context);
   const end = await owesSessionEnd(tx, deps, {

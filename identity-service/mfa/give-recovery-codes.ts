@@ -1,6 +1,7 @@
 import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { recordAudit } from "../audit/record-audit.ts";
+import { killLinks } from "../mail/link-store.ts";
 import { assertOwner, type OwnerSession } from "../passwords/prove-owner.ts";
 import { deleteTrustsOfUser } from "../throttle/trusted-device-store.ts";
 import type { Account, Locked } from "../users/account.ts";
@@ -11,15 +12,19 @@ import { replaceRecoveryCodes } from "./mfa-store.ts";
 import { newRecoveryCodes, normalCode, recoveryCodeHash } from "./recovery-code.ts";
 
 /**
- * Those of an earlier factor stay: a new one must not take the owner's away. Returns none then.
+ * What the first second factor brings: recovery codes, and the end of a change of address that was begun without it, which
+ * would take the account away from it. Codes of an earlier factor stay: a new one must not take the owner's away. Returns
+ * none then.
  * @param user as they were before the factor.
  */
-export async function giveFirstRecoveryCodes(
+export async function settleFirstFactor(
   tx: TransactionSql,
   deps: Pick<MfaDeps, "now" | "randomBytes">,
   user: Locked<Account>,
 ): Promise<string[]> {
-  return user.mfaEnabled ? [] : giveRecoveryCodes(tx, deps, user.id);
+  if (user.mfaEnabled) return [];
+  await killLinks(tx, { userId: user.id, purposes: ["confirm_email_change"], now: deps.now() });
+  return giveRecoveryCodes(tx, deps, user.id);
 }
 
 /** Returns the plaintext, which is not stored. */

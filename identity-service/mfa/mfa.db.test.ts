@@ -214,6 +214,16 @@ test("a secret that waited 15 minutes for its first code has expired", async () 
   expect((await enable(codeOf(secret))).recoveryCodes).toHaveLength(10);
 });
 
+test("a new password ends a set-up that was begun with the old one, also in the session that goes on", async () => {
+  const { secret } = await setUp();
+  const change = { userId, sessionId: SESSION, currentPassword: PASSWORD, newPassword: "Changed-4711!" };
+  await changePassword(deps, { ...sessionAt(deps, 2), ...change, clientIp: "" }, context());
+  await expect(enable(codeOf(secret))).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  expect(await left()).toBeUndefined();
+  const again = await setUp(change.newPassword);
+  expect((await enable(codeOf(again.secret))).recoveryCodes).toHaveLength(10);
+});
+
 test("without a set-up there is nothing to confirm", async () => {
   await expect(enable("123456")).rejects.toMatchObject({ code: "mfa_code_invalid" });
 });

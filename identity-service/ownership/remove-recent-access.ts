@@ -11,7 +11,7 @@ import { deletePasskeysSince } from "../passkeys/passkey-store.ts";
 const DAY_MS = 24 * 3_600_000;
 /** Younger ones count as the attacker's. */
 export const RECENT_IDENTITY_MS = 30 * DAY_MS;
-/** The undo link's lifetime. The mailbox alone must not remove an older factor. */
+/** The undo link's lifetime. The mailbox alone must not remove an older factor, nor older recovery codes. */
 const RECENT_FACTOR_MS = 7 * DAY_MS;
 
 export interface RemovedAccess {
@@ -29,7 +29,7 @@ export async function removeRecentAccess(
 ): Promise<RemovedAccess> {
   const before = (ms: number) => new Date(changedAt.getTime() - ms);
   const providers = await deleteIdentitiesSince(tx, userId, before(RECENT_IDENTITY_MS));
-  await deleteRecoveryCodesSince(tx, userId, changedAt);
+  await deleteRecoveryCodesSince(tx, userId, before(RECENT_FACTOR_MS));
   const confirmedAt = (await findTotpCredential(tx, userId))?.confirmedAt ?? null;
   const isRecent = confirmedAt !== null && confirmedAt >= before(RECENT_FACTOR_MS);
   const hadSecondFactor = isRecent && (await deleteTotp(tx, userId));

@@ -4,7 +4,7 @@ import { type Sql, type TransactionSql, transaction } from "#kit/database/postgr
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
-import { giveFirstRecoveryCodes } from "../mfa/give-recovery-codes.ts";
+import { settleFirstFactor } from "../mfa/give-recovery-codes.ts";
 import { assertOwner, type Owner } from "../passwords/prove-owner.ts";
 import { endSessionsSoon, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
@@ -167,7 +167,7 @@ export async function addPasskey(
   if (!(await insertPasskey(tx, passkey))) return undefined;
   // First, so that the codes are not older than the link that takes them back.
   await recordPasskeyAdded(tx, deps, { user, from: answer }, context);
-  const recoveryCodes = await giveFirstRecoveryCodes(tx, deps, user);
+  const recoveryCodes = await settleFirstFactor(tx, deps, user);
   const end = await owesSessionEnd(tx, deps, {
     userId,
     reason: "passkey_added",
