@@ -16,7 +16,8 @@ export const CLIENT_ALGORITHMS: readonly string[] = Object.values(ALGORITHMS).fl
 const MIN_RSA_BYTES = 256;
 const MAX_RSA_BYTES = 512;
 const part = z.string().regex(/^[A-Za-z0-9_-]{1,683}$/);
-const kid = z.string().min(1).max(128).optional();
+const KEY_ID = /^\P{C}{1,128}$/u;
+const kid = z.string().optional();
 const common = { kid, use: z.literal("sig").optional(), alg: z.string().max(16).optional() };
 /** The least exponent that is safe for signatures is also the only one in use (FIPS 186-5 §5.1). */
 const publicJwk = z.discriminatedUnion("kty", [
@@ -38,6 +39,8 @@ export async function checkPublicKey(json: string): Promise<JWK & { kid: string 
     throw unusable("is a private or a symmetric key: replace it, it is not secret any more");
   const { data: parsed } = publicJwk.safeParse(given);
   if (parsed === undefined) throw unusable("must be a public Ed25519, P-256 or RSA key (e = 65537)");
+  if (parsed.kid !== undefined && !KEY_ID.test(parsed.kid))
+    throw unusable("has a `kid` that is not 1 to 128 printable characters");
   const key: JWK = { ...parsed } as JWK;
   const algorithms = algorithmsOf(key);
   if (key.alg !== undefined && !algorithms.includes(key.alg))

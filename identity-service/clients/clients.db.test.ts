@@ -372,6 +372,8 @@ test.each([
   ],
   ["with another algorithm", () => ({ ...jwkOf("ed25519"), alg: "ES256" })],
   ["for encryption", () => ({ ...jwkOf("ed25519"), use: "enc" })],
+  ["named with a control character", () => ({ ...jwkOf("ed25519"), kid: "a\0" })],
+  ["named with half a character", () => ({ ...jwkOf("ed25519"), kid: "\ud800" })],
   ["no object", () => "key"],
 ])("a key that is %s is refused", async (_what, make) => {
   const client = await create();
