@@ -226,6 +226,12 @@ test.each(
     const [source, target] = [await rowsIn(databases[0]), await rowsIn(databases[1])];
     expect(source.length === 0 || target.length === 0).toBe(true);
     expect([...source, ...target]).toEqual(before);
+    // No copy of the sessions, with their secrets, stays behind.
+    const states = [await stateIn(databases[0]), await stateIn(databases[1])];
+    expect(states.sort()).toEqual([
+      ["away", 0],
+      ["here", 0],
+    ]);
     await calls.refresh(refreshToken);
     await move(1);
     expect([await stateIn(databases[0]), await stateIn(databases[1])]).toEqual([
@@ -333,6 +339,26 @@ test("a database that was restored to before the move gives way to the newer epo
   expect(await rowsIn(databases[1])).toHaveLength(2);
   await move(0, restored.deps);
   expect(await rowsIn(databases[0])).toHaveLength(2);
+});
+
+test("sessions on their way to a database that was restored replace what it had of them", async () => {
+  const calls = callsOf(replica);
+  const { refreshToken } = await calls.logIn();
+  const backup = await databases[0].backUp();
+  await move(1);
+  const { refreshToken: newest } = await calls.refresh(refreshToken);
+  await expect(move(0, dyingAfter(1, "after"))).rejects.toThrow("died");
+  await databases[0].drop();
+  databases[0] = backup;
+  const restored = await start();
+  const settle = createSlotSettler(restored.deps);
+  await settle();
+  await settle();
+  expect([await stateIn(databases[0]), await stateIn(databases[1])]).toEqual([
+    ["here", 0],
+    ["away", 0],
+  ]);
+  await callsOf(restored).refresh(newest);
 });
 
 test("a slot that no database has any more is taken by one when an operator says so", async () => {
