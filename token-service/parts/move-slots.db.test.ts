@@ -408,6 +408,26 @@ test("all sessions of all parts end, also one that moves past the sweep", async 
   expect(await readSession(databases[0].sql, late.sessionId)).toMatchObject({ revokedAt: expect.any(Date) });
 });
 
+test("all sessions have not ended as long as some are on their way", async () => {
+  await callsOf(replica).logIn();
+  await expect(move(1, dyingAfter(1, "after"))).rejects.toThrow("died");
+  const issuedBefore = new Date(Date.now() + 1_000);
+  const endAll = async () => {
+    let cursor: SweepPosition | undefined;
+    do {
+      const swept = await revokeAllSessions(replica.deps, { issuedBefore, reason: "restored", cursor }, CALL);
+      cursor = swept.next;
+    } while (cursor !== undefined);
+  };
+  await expect(endAll()).rejects.toMatchObject({
+    code: "service_unavailable",
+    message: `Sessions of slot ${slot} are being moved`,
+  });
+  await move(1);
+  await endAll();
+  expect(await rowsIn(databases[1])).toMatchObject([{ revoked_reason: "all_sessions_revoked" }]);
+});
+
 test("without one part all sessions of the others end, and it is named until it is back", async () => {
   const calls = callsOf(replica);
   await calls.logIn();
