@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { type Sql, transaction } from "#kit/database/postgres.ts";
+import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
+import { openPool, type Sql, transaction } from "#kit/database/postgres.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import {
@@ -10,6 +10,7 @@ import {
 } from "#tests/support/database/postgres.ts";
 import { startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
 import { acrOf } from "#token-client/assurance.ts";
+import { RevocationSet } from "#token-client/revocation-set.ts";
 import { slotOfSession } from "#token-client/session-slot.ts";
 import { LOG_BEGIN } from "../revocations/revocation-store.ts";
 import { insertSession, listLiveSessions, readSession } from "../rows/session-store.ts";
@@ -263,6 +264,24 @@ test("a slot that leaves for a part that nobody knows keeps no other one waiting
   await settle();
   await expect(settle()).rejects.toThrow(/leaving for part 9, which is not known/);
   expect(await stateIn(databases[1])).toEqual(["here", 0]);
+});
+
+test("a slot arrives also where that takes longer than a statement may, once it has left", async () => {
+  const { refreshToken } = await callsOf(replica).logIn();
+  const { ownerSql, sql } = databases[1];
+  await ownerSql.unsafe(`
+    create function rest() returns trigger language plpgsql as 'begin perform pg_sleep(1); return null; end';
+    create trigger rest after insert on sessions for each statement execute function rest()`);
+  const { driver, ...options } = sql.pool.options;
+  const connection = { ...driver.connection, statement_timeout: 500 };
+  const impatient = openPool({ ...options, driver: { ...driver, connection } });
+  onTestFinished(() => impatient.end());
+  const parts = new Parts(
+    [partOf(replica, 0), { ...partOf(replica, 1), sql: impatient }],
+    new RevocationSet(0),
+  );
+  await move(1, { ...replica.deps, parts });
+  await callsOf(replica).refresh(refreshToken);
 });
 
 test("two who move a slot at once move it once", async () => {
