@@ -103,7 +103,7 @@ const CALLS: StoreCalls = {
         positions: [{ sequence: PLANTED_ROWS - LIMIT, tip: "" }, revocations.LOG_BEGIN],
         slotChanges: 0,
       },
-      { part: 0, keyLifeS: 970 },
+      { part: 0, accessTtlS: 900 },
     ),
   deleteExpiredRevocations: (tx) => revocations.deleteExpiredRevocations(tx, LIMIT),
   "deleteExpiredRevocations: fewer than asked for": (tx) => revocations.deleteExpiredRevocations(tx, 1_000),

@@ -12,6 +12,7 @@ const clockSkew = 5 * time.Second
 // cached is what memory has of a valid token.
 type cached struct {
 	principal  Principal
+	askedAt    time.Time
 	answeredAt time.Time
 	until      time.Time // has a monotonic reading, which comparisons use
 }

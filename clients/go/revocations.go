@@ -44,7 +44,8 @@ type revocations struct {
 	rules           *tokenRules
 	nextRead        chan struct{} // closed by the next read that is heard of
 	hasUnknownKind  bool
-	incompleteUntil time.Time // after a lack of room: until no token that it may concern is valid
+	leastKept       time.Duration // the shortest that was said
+	incompleteUntil time.Time     // after a lack of room: until no token that it may concern is valid
 	forgotAt        time.Time
 	isFirstMessage  bool
 }
@@ -63,7 +64,7 @@ var allSlots = bytes.Repeat([]byte{0xff}, 512)
 func newRevocations(maxEntries int) *revocations {
 	return &revocations{
 		maxEntries: maxEntries, sessions: map[string]time.Time{}, keys: map[string]time.Time{},
-		parts: map[uint32]*part{0: {}}, nextRead: make(chan struct{}),
+		parts: map[uint32]*part{0: {}}, nextRead: make(chan struct{}), leastKept: maxKeep,
 	}
 }
 
@@ -84,6 +85,7 @@ func (r *revocations) apply(message *tokenv1.WatchRevocationsResponse, openedAt,
 	if message.GetKeepS() > 0 {
 		least = time.Duration(message.GetKeepS()) * time.Second
 	}
+	r.leastKept = min(r.leastKept, least)
 	for _, revocation := range message.GetRevocations() {
 		keep := least
 		if revocation.GetExpiresAt().IsValid() {
@@ -182,6 +184,14 @@ func (r *revocations) forgetEnded(now time.Time) {
 			}
 		}
 	}
+}
+
+// keepsSince says whether nothing that was revoked since asked is forgotten. While token-service's replicas are set to another life
+// of a token, tokens of the longer one are in memory beside revocations of the shorter one.
+func (r *revocations) keepsSince(asked, now time.Time) bool {
+	r.mutex.RLock()
+	defer r.mutex.RUnlock()
+	return now.Sub(asked) < r.leastKept
 }
 
 func (r *revocations) has(sessionID, keyID string) bool {

@@ -166,7 +166,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Principal, error) 
 	case v.revoked.hasAny(principal):
 		v.known.remove(token)
 		return Principal{}, ErrRevoked
-	case !entry.isAlive(now):
+	case !entry.isAlive(now) || !v.revoked.keepsSince(entry.askedAt, now):
 		v.known.remove(token)
 		return v.askOnce(ctx, token, now) // token-service says whether it has expired or was revoked
 	case !v.revoked.isFresh(now, principal):
@@ -308,7 +308,7 @@ func (v *Verifier) ask(token string) (Principal, error) {
 	if v.revoked.hasAny(principal) {
 		return Principal{}, ErrRevoked
 	}
-	v.known.put(token, cached{principal, v.now(), askedAt.Add(lifeOf(answer))})
+	v.known.put(token, cached{principal, askedAt, v.now(), askedAt.Add(lifeOf(answer))})
 	return principal, nil
 }
 

@@ -95,6 +95,28 @@ func TestARevocationIsKeptByTheMonotonicClockWhateverItsEndSays(t *testing.T) {
 	}
 }
 
+func TestNoTokenStaysInMemoryForLongerThanItsRevocationWould(t *testing.T) {
+	verifier, fake, clock := start(t)
+	fake.answer(func() (*tokenv1.VerifyTokenResponse, error) { return answerFor(time.Hour), nil })
+	expect(t, verifier, nil)
+	for _, keepS := range []uint32{40, 910} {
+		message := heartbeat(1)
+		message.KeepS = keepS
+		fake.send <- message
+	}
+	eventually(t, func() bool { return !verifier.revoked.keepsSince(clock.now(), clock.now().Add(40*time.Second)) })
+	clock.advance(41 * time.Second)
+	eventually(t, func() bool {
+		select {
+		case fake.send <- heartbeat(1): // on a stream that has been opened anew
+		default:
+		}
+		return verifier.Ready() == nil
+	})
+	expect(t, verifier, nil)
+	expectCalls(t, fake, 2)
+}
+
 func TestThreeSecondsCountFromTheReadThatAMessageReports(t *testing.T) {
 	openedAt := time.Now()
 	now := openedAt.Add(2100 * time.Millisecond)

@@ -239,6 +239,13 @@ test("a revocation without an end is kept for the longest token life", () => {
   expect(revoked.hasSession("s")).toBe(true);
 });
 
+test("the shortest life of a revocation that was heard counts, whatever is said later", () => {
+  const { watch, send } = open();
+  expect(watch.leastKeptMs).toBe(3_610_000);
+  for (const keepS of [910, 70, 910, 0]) send({ keepS });
+  expect(watch.leastKeptMs).toBe(70_000);
+});
+
 test("a ban and a change of the keys are reported once each", () => {
   const banned: string[] = [];
   const keySets: string[][] = [];

@@ -85,6 +85,7 @@ export class RevocationWatch {
   /** Of the newest message, whatever it says; before the first one, of the start. */
   #messageAtMs = performance.now();
   #serverReadAtMs: number | undefined;
+  #leastKeptMs = MAX_KEEP_MS;
   #isIncomplete = false;
   #isClosed = false;
   #isFirstMessage = true;
@@ -126,6 +127,14 @@ export class RevocationWatch {
 
   get lagMs(): number {
     return this.#first.lagMs;
+  }
+
+  /**
+   * For how long a revocation is surely remembered. While token-service's replicas are set to another life of a token, tokens of the longer
+   * one are in memory beside revocations of the shorter one.
+   */
+  get leastKeptMs(): number {
+    return this.#leastKeptMs;
   }
 
   /** Undefined while unknown, or if token-service is too old. */
@@ -274,6 +283,7 @@ export class RevocationWatch {
     const { revoked, onKeyBanned } = this.#options;
     revoked.forgetEnded(receivedMs);
     const leastMs = keepS === 0 ? MAX_KEEP_MS : keepS * 1_000;
+    this.#leastKeptMs = Math.min(this.#leastKeptMs, leastMs);
     for (const { target, expiresAt } of revocations) {
       // The wall clock may only extend this.
       const remainingMs = (expiresAt?.getTime() ?? Number.POSITIVE_INFINITY) - Date.now();

@@ -483,6 +483,35 @@ test("no token stays in memory longer than any may live, whatever the answer sai
   expect(asked).toHaveLength(2);
 });
 
+test.each([40, 910])(
+  "no token stays in memory longer than its revocation, where token-service is set to shorter lives from %i s on",
+  async (keepS) => {
+    const verifier = await createVerifier();
+    const token = tokenOf();
+    await verifier.verify(token, undefined);
+    const revocation = {
+      sequence: 1,
+      target: { $case: "sessionId", value: "s" } as const,
+      expiresAt: new Date(Date.now() + 40_000),
+    };
+    await sendUntil(
+      vi.waitFor(() => expect(verifier.isKeyBanned("x")).toBe(true), { interval: 2, timeout: 60_000 }),
+      {
+        keepS,
+        revocations: [revocation, { ...revocation, target: { $case: "keyId", value: "x" } }],
+      },
+    );
+    setUptime((ms) => ms + 42_000);
+    await sendUntil(
+      vi.waitFor(() => verifier.assertReady(), { interval: 2, timeout: 60_000 }),
+      { keepS },
+    );
+    answer = () => ({ reason: InactiveReason.REVOKED });
+    expect(await verdictOf(() => verifier.verify(token, undefined))).toBe("revoked");
+    expect(verifier.isKeyBanned("x")).toBe(keepS > 42);
+  },
+);
+
 test.each([
   ["600 s before its end", 600_000, 600_000, 1],
   ["within the allowance of 5 s for clocks", -4_999, 600_000, 1],

@@ -142,7 +142,8 @@ export class TokenVerifier implements Verifier, RequestVerifier {
       return isApiKey(token) ? this.#askOnce(token, clientIp) : revokedFor(entry.answer.principal);
     }
     const nowMs = performance.now();
-    if (!isAlive(entry, nowMs)) {
+    // A later revocation may have been forgotten.
+    if (!isAlive(entry, nowMs) || nowMs >= entry.askedMs + this.#watch.leastKeptMs) {
       this.#known.delete(token);
       return this.#askOnce(token, clientIp);
     }
@@ -366,6 +367,7 @@ function signedSubject(token: string): Subject | undefined {
 
 interface KnownToken {
   answer: Extract<Verification, { kind: "active" }>;
+  askedMs: number;
   untilMs: number;
   /** Wall-clock time also advances during a suspend. */
   untilWallMs: number;
@@ -379,6 +381,7 @@ function toKnownToken(
   const expiresAtMs = answer.principal.expiresAt.getTime();
   return {
     answer,
+    askedMs,
     untilMs: askedMs + Math.min(expiresInMs, MAX_KEEP_MS),
     untilWallMs: expiresAtMs + CLOCK_SKEW_S * 1_000,
   };

@@ -12,7 +12,6 @@ import {
 } from "#tests/support/system/token-service.ts";
 import { parseCompactJws } from "#token-client/compact-jws.ts";
 import { LOG_BEGIN, readRevocations } from "../revocations/revocation-store.ts";
-import { retiredKeyLifeS } from "../revocations/token-lifetimes.ts";
 import { refreshSession } from "../sessions/refresh-session.ts";
 import { exchangeToken } from "../tokens/exchange-token.ts";
 import { signCompactJws } from "../tokens/jws-signature.ts";
@@ -342,11 +341,7 @@ test("a retired key leaves the stream when the last access token that it may hav
   await rotateSigningKey(deps, { force: true }, cause);
   const published = async () => {
     const read = await transaction(deps.sql, (tx) =>
-      readRevocations(
-        tx,
-        { positions: [LOG_BEGIN], slotChanges: 0 },
-        { part: 0, keyLifeS: retiredKeyLifeS(900) },
-      ),
+      readRevocations(tx, { positions: [LOG_BEGIN], slotChanges: 0 }, { part: 0, accessTtlS: 900 }),
     );
     return read.keys.map(({ keyId }) => keyId);
   };

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { type Sql, transaction } from "#kit/database/postgres.ts";
+import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
+import { openPool, type Sql, transaction } from "#kit/database/postgres.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import {
@@ -10,6 +10,7 @@ import {
 } from "#tests/support/database/postgres.ts";
 import { startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
 import { acrOf } from "#token-client/assurance.ts";
+import { RevocationSet } from "#token-client/revocation-set.ts";
 import { slotOfSession } from "#token-client/session-slot.ts";
 import { LOG_BEGIN } from "../revocations/revocation-store.ts";
 import { insertSession, listLiveSessions, readSession } from "../rows/session-store.ts";
@@ -226,6 +227,12 @@ test.each(
     const [source, target] = [await rowsIn(databases[0]), await rowsIn(databases[1])];
     expect(source.length === 0 || target.length === 0).toBe(true);
     expect([...source, ...target]).toEqual(before);
+    // No copy of the sessions, with their secrets, stays behind.
+    const states = [await stateIn(databases[0]), await stateIn(databases[1])];
+    expect(states.sort()).toEqual([
+      ["away", 0],
+      ["here", 0],
+    ]);
     await calls.refresh(refreshToken);
     await move(1);
     expect([await stateIn(databases[0]), await stateIn(databases[1])]).toEqual([
@@ -257,6 +264,24 @@ test("a slot that leaves for a part that nobody knows keeps no other one waiting
   await settle();
   await expect(settle()).rejects.toThrow(/leaving for part 9, which is not known/);
   expect(await stateIn(databases[1])).toEqual(["here", 0]);
+});
+
+test("a slot arrives also where that takes longer than a statement may, once it has left", async () => {
+  const { refreshToken } = await callsOf(replica).logIn();
+  const { ownerSql, sql } = databases[1];
+  await ownerSql.unsafe(`
+    create function rest() returns trigger language plpgsql as 'begin perform pg_sleep(1); return null; end';
+    create trigger rest after insert on sessions for each statement execute function rest()`);
+  const { driver, ...options } = sql.pool.options;
+  const connection = { ...driver.connection, statement_timeout: 500 };
+  const impatient = openPool({ ...options, driver: { ...driver, connection } });
+  onTestFinished(() => impatient.end());
+  const parts = new Parts(
+    [partOf(replica, 0), { ...partOf(replica, 1), sql: impatient }],
+    new RevocationSet(0),
+  );
+  await move(1, { ...replica.deps, parts });
+  await callsOf(replica).refresh(refreshToken);
 });
 
 test("two who move a slot at once move it once", async () => {
@@ -328,6 +353,26 @@ test("a database that was restored to before the move gives way to the newer epo
   expect(await rowsIn(databases[0])).toHaveLength(2);
 });
 
+test("sessions on their way to a database that was restored replace what it had of them", async () => {
+  const calls = callsOf(replica);
+  const { refreshToken } = await calls.logIn();
+  const backup = await databases[0].backUp();
+  await move(1);
+  const { refreshToken: newest } = await calls.refresh(refreshToken);
+  await expect(move(0, dyingAfter(1, "after"))).rejects.toThrow("died");
+  await databases[0].drop();
+  databases[0] = backup;
+  const restored = await start();
+  const settle = createSlotSettler(restored.deps);
+  await settle();
+  await settle();
+  expect([await stateIn(databases[0]), await stateIn(databases[1])]).toEqual([
+    ["here", 0],
+    ["away", 0],
+  ]);
+  await callsOf(restored).refresh(newest);
+});
+
 test("a slot that no database has any more is taken by one when an operator says so", async () => {
   await move(1);
   await databases[1].ownerSql`update slots set state = 'away', epoch = 0 where slot = ${slot}`;
@@ -373,6 +418,26 @@ test("all sessions of all parts end, also one that moves past the sweep", async 
   const { next } = await revokeAllSessions(replica.deps, { issuedBefore, reason: "restored", cursor }, CALL);
   expect(next).toBeUndefined();
   expect(await readSession(databases[0].sql, late.sessionId)).toMatchObject({ revokedAt: expect.any(Date) });
+});
+
+test("all sessions have not ended as long as some are on their way", async () => {
+  await callsOf(replica).logIn();
+  await expect(move(1, dyingAfter(1, "after"))).rejects.toThrow("died");
+  const issuedBefore = new Date(Date.now() + 1_000);
+  const endAll = async () => {
+    let cursor: SweepPosition | undefined;
+    do {
+      const swept = await revokeAllSessions(replica.deps, { issuedBefore, reason: "restored", cursor }, CALL);
+      cursor = swept.next;
+    } while (cursor !== undefined);
+  };
+  await expect(endAll()).rejects.toMatchObject({
+    code: "service_unavailable",
+    message: `Sessions of slot ${slot} are being moved`,
+  });
+  await move(1);
+  await endAll();
+  expect(await rowsIn(databases[1])).toMatchObject([{ revoked_reason: "all_sessions_revoked" }]);
 });
 
 test("without one part all sessions of the others end, and it is named until it is back", async () => {

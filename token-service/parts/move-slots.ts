@@ -146,14 +146,15 @@ export function createSlotSettler(deps: MoveSlotsDeps): () => Promise<void> {
   const { parts } = deps;
   let before = new Set<number>();
   return async () => {
-    const astray = parts.areFresh ? parts.astraySlots() : [];
-    const stayed = astray.filter((slot) => before.has(slot));
-    before = new Set(astray);
-    if (stayed.length === 0) return;
-    const leaving = new Set((await Promise.all(parts.all.map(({ sql }) => listLeaving(sql)))).flat());
     const isTwice = (slot: number) => parts.all.some(({ revocations }) => revocations.holds(slot));
+    // Also of a slot that another part has: it is a copy that was not forgotten, or newer than a restored database.
+    const leaving = parts.areFresh ? await Promise.all(parts.all.map(({ sql }) => listLeaving(sql))) : [];
+    const twice = parts.areFresh ? parts.astraySlots().filter(isTwice) : [];
+    const open = new Set([...leaving.flat(), ...twice]);
+    const stayed = [...open].filter((slot) => before.has(slot));
+    before = open;
     let failure: unknown;
-    for (const slot of stayed.filter((each) => leaving.has(each) || isTwice(each))) {
+    for (const slot of stayed) {
       await moveSlot(deps, slot, undefined).catch((error: unknown) => {
         failure = error;
       });

@@ -8,7 +8,6 @@ import {
 } from "../events/deliver-security-events.ts";
 import { RevocationFeed, type RevocationFeedOptions } from "../revocations/revocation-feed.ts";
 import { readRevocations } from "../revocations/revocation-store.ts";
-import { retiredKeyLifeS } from "../revocations/token-lifetimes.ts";
 import { LeafMarker } from "../rows/leaf-marker.ts";
 import { markLeavesSeen, type SeenLeaf } from "../rows/session-store.ts";
 import type { Part } from "./parts.ts";
@@ -38,10 +37,9 @@ export interface OpenPartOptions
 /** It reads nothing before `revocations.start`. */
 export function openPart({ number, sql, watch }: PartDatabase, options: OpenPartOptions) {
   const { service, logger, now, accessTtlS, sawElsewhere } = options;
-  const keyLifeS = retiredKeyLifeS(accessTtlS);
   const revocations = new RevocationFeed({
     ...options,
-    read: (known) => transaction(sql, (tx) => readRevocations(tx, known, { part: number, keyLifeS })),
+    read: (known) => transaction(sql, (tx) => readRevocations(tx, known, { part: number, accessTtlS })),
   });
   service.run("revocation feed", { stop: () => revocations.stop() });
   const outbox = service.run("security events", createSecurityEventDelivery({ ...options, sql }));

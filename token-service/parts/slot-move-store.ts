@@ -52,6 +52,9 @@ export async function readLeaving(sql: Sql, slot: number): Promise<string> {
   return row?.sessions ?? "[]";
 }
 
+/** Insertion takes up to four times as long as leaving did. Were it cut, it would be cut at each repetition, and the slot be away for good. */
+const ARRIVAL_TIMEOUT_MS = 60_000;
+
 /**
  * Replaces what an older state of this database, restored, has of them. The caller holds `lockSlot`.
  * @param lifeS longest remaining life of tokens. @returns of all, and of those that have ended within it.
@@ -62,6 +65,7 @@ export async function putIn(
   sessions: string,
   lifeS: number,
 ): Promise<{ sessions: number; endedIds: string[] }> {
+  await tx`select set_config('statement_timeout', ${String(ARRIVAL_TIMEOUT_MS)}, true)`;
   await dropSessions(tx, slot);
   const { count } = await tx`
     insert into sessions select arrived.*

@@ -209,6 +209,24 @@ test("an end in the database that is too far or already past changes nothing abo
   expect(known()).toEqual([false, false]);
 });
 
+test("what a replica that is set to shorter tokens revokes is read for as long as the longer ones live", async () => {
+  const shorter = await start({ accessTtlS: 60 });
+  const userId = randomUUID();
+  const { accessToken, sessionId } = await logIn(await start(), userId);
+  await revokeSession(shorter.deps, { sessionId, userId, reason: "logout" });
+  const isRefused = async () => {
+    const { deps } = await start();
+    return (await verifyToken(deps, accessToken)).active === false;
+  };
+  for (const age of ["2 minutes", "13 minutes"]) {
+    await database.ownerSql`
+      update revocations set created_at = created_at - ${age}::interval, expires_at = expires_at - ${age}::interval`;
+    expect(await isRefused(), age).toBe(true);
+  }
+  await database.ownerSql`update revocations set created_at = created_at - interval '11 seconds'`;
+  expect(await isRefused()).toBe(false);
+});
+
 test("a process whose clock is an hour behind revokes for as long as any other", async () => {
   const behind = await start({ clock: { ms: Date.now() - 3_600_000 } });
   const other = await start({ bell: deafBell });
@@ -310,7 +328,8 @@ test("a replica that starts does not read what no token can match any more, and 
   const first = await start();
   for (let index = 0; index < 3; index += 1) await endNewSession(first);
   await database.ownerSql`
-    update revocations set expires_at = now() - case when sequence = 1 then interval '61 minutes' else interval '59 minutes' end
+    update revocations set created_at = now() - interval '75 minutes',
+      expires_at = now() - case when sequence = 1 then interval '61 minutes' else interval '59 minutes' end
     where sequence < 3`;
   const second = await start();
   const watching = second.deps.revocations.watch(LOG_BEGIN, new AbortController().signal);
@@ -322,9 +341,9 @@ test("a replica that starts does not read what no token can match any more, and 
 
 test("pages of the log follow each other to the head, whether their entries have ended or not", async () => {
   await database.ownerSql`
-    insert into revocations (sequence, session_id, expires_at)
-    select n, gen_random_uuid(), now() + case when n <= 4 then interval '-2 hours' when n <= 8 then interval '-30 minutes' else interval '10 minutes' end
-    from generate_series(1, 14) as n`;
+    insert into revocations (sequence, session_id, expires_at, created_at)
+    select n, gen_random_uuid(), now() + ends, now() + ends - interval '15 minutes' from generate_series(1, 14) as n,
+      lateral (select case when n <= 4 then interval '-2 hours' when n <= 8 then interval '-30 minutes' else interval '10 minutes' end as ends)`;
   await database.ownerSql`update revocation_head set sequence = 14`;
   const pages: number[][] = [];
   const marks: boolean[] = [];
@@ -334,7 +353,7 @@ test("pages of the log follow each other to the head, whether their entries have
       readRevocations(
         tx,
         { positions: [position, LOG_BEGIN], slotChanges: 0 },
-        { part: 0, keyLifeS: 970, limit: 3 },
+        { part: 0, accessTtlS: 900, limit: 3 },
       ),
     );
     expect(page.after).toBe(position.sequence);
@@ -350,7 +369,7 @@ test("pages of the log follow each other to the head, whether their entries have
 test("a page that cannot be read in time leaves no statement behind", async () => {
   const sql = database.sql;
   await transaction(sql, (tx) =>
-    readRevocations(tx, { positions: [LOG_BEGIN], slotChanges: 0 }, { part: 0, keyLifeS: 970 }),
+    readRevocations(tx, { positions: [LOG_BEGIN], slotChanges: 0 }, { part: 0, accessTtlS: 900 }),
   );
   const held = Promise.withResolvers<void>();
   const holding = Promise.withResolvers<void>();
@@ -362,7 +381,7 @@ test("a page that cannot be read in time leaves no statement behind", async () =
   await held.promise;
   await expect(
     transaction(sql, (tx) =>
-      readRevocations(tx, { positions: [LOG_BEGIN], slotChanges: 0 }, { part: 0, keyLifeS: 970 }),
+      readRevocations(tx, { positions: [LOG_BEGIN], slotChanges: 0 }, { part: 0, accessTtlS: 900 }),
     ),
   ).rejects.toMatchObject({
     code: "service_unavailable",

@@ -2,6 +2,7 @@ import type { JWK } from "jose";
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
 import type { Algorithm } from "#token-client/compact-jws.ts";
 import { SLOTS } from "#token-client/session-slot.ts";
+import { accessTokenLifeS, retiredKeyLifeS } from "./token-lifetimes.ts";
 
 export type Revocation = {
   sequence: number;
@@ -87,7 +88,7 @@ async function readHead(tx: TransactionSql): Promise<number> {
 const PAGE = 5_000;
 /** Below the deadline of the caller, so that no statement runs on beside the next. */
 const STATEMENT_TIMEOUT_MS = 900;
-/** Exceeds any difference of clocks. */
+/** Exceeds any difference of clocks. With it an entry outlives each token that there can be. */
 const KEEP_EXPIRED = "1 hour";
 /** Clean-up cannot reach the last entry of a page before the next page is read. */
 const KEEP_MARK = "59 minutes";
@@ -113,12 +114,13 @@ export interface KnownLog {
 
 /**
  * Reads what follows the newest of the known positions that the log still has. Expired entries count for the size of a page.
- * @param options.keyLifeS how long after its end a key is still in `keys`. @param options.part the number that this database must have.
+ * @param options.accessTtlS as this process is set: the one that wrote an entry may have been set to less. @param options.part the number that
+ * this database must have.
  */
 export async function readRevocations(
   tx: TransactionSql,
   { positions, slotChanges }: KnownLog,
-  { part, keyLifeS, limit = PAGE }: { part: number; keyLifeS: number; limit?: number },
+  { part, accessTtlS, limit = PAGE }: { part: number; accessTtlS: number; limit?: number },
 ): Promise<LogRead> {
   const sequences = positions.map(({ sequence }) => sequence);
   const tips = positions.map(({ tip }) => tip);
@@ -134,7 +136,8 @@ export async function readRevocations(
         (select r.tip::text from revocations as r where r.sequence = k.sequence), ''
       ))
     ), page as materialized (
-      select r.sequence, r.tip, r.session_id, r.key_id, r.expires_at
+      select r.sequence, r.tip, r.session_id, r.key_id, r.expires_at,
+             greatest(r.expires_at, r.created_at + make_interval(secs => ${accessTokenLifeS(accessTtlS)})) as live_until
       from revocations as r
       where r.sequence > (select sequence from start)
       order by r.sequence limit ${limit}
@@ -143,9 +146,9 @@ export async function readRevocations(
       from page order by sequence offset ${limit - 1} limit 1
     ), live as (
       select sequence, tip::text as tip, session_id as "sessionId", key_id as "keyId",
-             ceil(extract(epoch from least(expires_at, now() + interval '1 day')))::bigint as "expiresAtS"
+             ceil(extract(epoch from least(live_until, now() + interval '1 day')))::bigint as "expiresAtS"
       from page
-      where expires_at > now()
+      where live_until > now()
     )
     select json_build_object(
       'after', start.sequence, 'isHead', last is null, 'readAt', clock_timestamp(),
@@ -161,7 +164,7 @@ export async function readRevocations(
         select json_agg(json_build_object('keyId', id, 'algorithm', algorithm, 'publicJwk', public_jwk) order by id)
         from signing_keys
         where state <> 'revoked'
-          and (retired_at is null or retired_at > clock_timestamp() - make_interval(secs => ${keyLifeS}))
+          and (retired_at is null or retired_at > clock_timestamp() - make_interval(secs => ${retiredKeyLifeS(accessTtlS)}))
       )
     ) as page
     from head cross join start cross join part left join last on true

@@ -16,8 +16,17 @@ export async function assertHere(sql: Sql | TransactionSql, slots: readonly numb
   if (away !== undefined) throw new SlotAwayError(away.slot);
 }
 
-/** Grows whenever a slot leaves or arrives. */
-export async function readSlotChanges(sql: Sql): Promise<number> {
-  const [row] = await sql<{ changes: number }[]>`select changes::float8 as changes from part`;
-  return row?.changes ?? 0;
+export interface SlotChanges {
+  /** Grows whenever a slot leaves or arrives. */
+  changes: number;
+  /** One that is on its way to another database. */
+  leaving: number | null;
+}
+
+export async function readSlotChanges(sql: Sql): Promise<SlotChanges> {
+  const [row] = await sql<SlotChanges[]>`
+    select changes::float8 as changes, (select min(slot) from slots where state = 'leaving') as leaving from part
+  `;
+  if (row === undefined) throw new Error("the database does not know which part it is");
+  return row;
 }

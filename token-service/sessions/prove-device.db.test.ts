@@ -1,8 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from "jose";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { transaction } from "#kit/database/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { logIn, startTokenReplica, type TokenReplica } from "#tests/support/system/token-service.ts";
+import { lockSlot, takeOut, writeSlot } from "../parts/slot-move-store.ts";
+import { SlotAwayError } from "../rows/slot-store.ts";
+import { slotOfUser } from "../rows/user-slot.ts";
 import { proveDevice } from "./prove-device.ts";
 import { refreshSession } from "./refresh-session.ts";
 
@@ -125,6 +129,26 @@ test("a session is bound within five minutes of its login and once, whoever asks
   await expect(register(await device(), late.deviceChallenge ?? "")).rejects.toMatchObject(INVALID);
   // It stays as it was.
   expect((await refresh(late.refreshToken)).sessionId).toBe(late.sessionId);
+});
+
+test("a registration that meets a move of its session is refused nothing: it is repeated where the session is", async () => {
+  const userId = randomUUID();
+  const slot = slotOfUser(userId);
+  const { sessionId, deviceChallenge = "" } = await logIn(replica, userId);
+  const own = await device();
+  let registering: Promise<unknown> = Promise.resolve();
+  await transaction(database.sql, async (tx) => {
+    const { epoch } = await lockSlot(tx, slot);
+    await takeOut(tx, slot);
+    registering = register(own, deviceChallenge);
+    registering.catch(() => undefined);
+    await expect.poll(() => database.waitingForLocks()).toBe(1);
+    await writeSlot(tx, slot, { state: "leaving", epoch: epoch + 1, peer: 1 });
+  });
+  await expect(registering).rejects.toBeInstanceOf(SlotAwayError);
+  const events = await database.sql`select type from security_events where session_id = ${sessionId}`;
+  expect(events).toEqual([]);
+  await database.ownerSql`update slots set state = 'here' where slot = ${slot}`;
 });
 
 test("a challenge of a refresh binds no other key, and an unbound session has no proofs", async () => {

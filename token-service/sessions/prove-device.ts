@@ -60,8 +60,10 @@ async function bindDevice(deps: ProveDeviceDeps, proof: string, origin: Origin):
   const session = await liveSession(deps, signed.challenge.split(".", 1)[0] ?? "");
   const first = { ...session, deviceProofs: 0 };
   if (!isDeviceChallenge(first, signed.challenge, deps.now())) throw new DomainError("refresh_token_invalid");
-  if (!(await bind(deps, first, signed.key, origin)))
+  if (!(await bind(deps, first, signed.key, origin))) {
+    await liveSession(deps, session.id); // If it has moved or ended meanwhile, nothing is refused.
     throw await recordRefusal(deps, session, origin, "conflict");
+  }
   deps.onSecurityEvent();
   return cookieOf(session, deps.now());
 }

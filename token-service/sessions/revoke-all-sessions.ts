@@ -10,7 +10,7 @@ import type { Parts } from "../parts/parts.ts";
 import { appendRevocations } from "../revocations/revocation-store.ts";
 import { accessTokenLifeS } from "../revocations/token-lifetimes.ts";
 import { revokeNextSessions } from "../rows/session-store.ts";
-import { readSlotChanges } from "../rows/slot-store.ts";
+import { readSlotChanges, SlotAwayError, type SlotChanges } from "../rows/slot-store.ts";
 
 export interface RevokeAllSessionsDeps extends RevokeSigningKeyDeps {
   parts: Pick<Parts<SessionPart>, "all" | "announce">;
@@ -62,7 +62,10 @@ export async function revokeAllSessions(
   const position = request.cursor ?? {
     beganAt: await readDatabaseClock(deps.sql),
     part: 0,
-    changes: await readChanges(all).catch(() => UNKNOWN),
+    changes: await readChanges(all).then(
+      ({ changes }) => changes,
+      () => UNKNOWN,
+    ),
     sessionId: FIRST_SESSION,
   };
   const { beganAt } = position;
@@ -86,8 +89,8 @@ const FIRST_SESSION = "00000000-0000-0000-0000-000000000000";
 const UNKNOWN = -1;
 
 /** Of all parts together. @throws {DomainError} `service_unavailable` naming a part that does not answer. */
-async function readChanges(parts: readonly SessionPart[]): Promise<number> {
-  const changes = await Promise.all(
+async function readChanges(parts: readonly SessionPart[]): Promise<SlotChanges> {
+  const read = await Promise.all(
     parts.map(({ number, sql }) =>
       readSlotChanges(sql).catch((cause: unknown) => {
         const message = `Part ${number} does not answer: its sessions go on`;
@@ -95,7 +98,10 @@ async function readChanges(parts: readonly SessionPart[]): Promise<number> {
       }),
     ),
   );
-  return changes.reduce((sum, each) => sum + each, 0);
+  return {
+    changes: read.reduce((sum, { changes }) => sum + changes, 0),
+    leaving: read.find(({ leaving }) => leaving !== null)?.leaving ?? null,
+  };
 }
 
 /** The next key goes first: an old backup may hold it. */
@@ -117,7 +123,7 @@ async function banEveryKey(
 
 /**
  * From part to part, and again if sessions have moved meanwhile: some may have passed by. A part that does not answer keeps no
- * other one waiting; the end is not reached without it.
+ * other one waiting; the end is not reached without it, nor while sessions are on their way.
  */
 async function endNext(
   deps: RevokeAllSessionsDeps,
@@ -138,7 +144,9 @@ async function endNext(
   const following = all[all.indexOf(part) + 1];
   if (following !== undefined) return { ended, next: { ...next, part: following.number } };
   const newest = await readChanges(all);
-  return { ended, next: newest === changes ? undefined : { ...next, part: 0, changes: newest } };
+  if (newest.changes !== changes) return { ended, next: { ...next, part: 0, changes: newest.changes } };
+  if (newest.leaving !== null) throw new SlotAwayError(newest.leaving);
+  return { ended, next: undefined };
 }
 
 async function sweepPage(

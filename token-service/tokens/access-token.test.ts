@@ -105,6 +105,7 @@ test.each([
   [`1.${SUFFIX}`, "good"],
   [`2147483647.${SUFFIX}`, "good"],
   ["9._-z0Z".padEnd(24, "a"), "good"],
+  [`2147483648.${SUFFIX}`, "claims"],
   [`01.${SUFFIX}`, "claims"],
   [`.${SUFFIX}`, "claims"],
   [`12345678901.${SUFFIX}`, "claims"],

@@ -25,12 +25,18 @@ const commonClaims = {
 /** RFC 9068 §2.2: users' tokens are for the gateway, which is no client of the access file. No client's id, a UUID, is the same. */
 export const GATEWAY_CLIENT_ID = "gatehouse";
 
+/** Of a column of PostgreSQL. Of a token that a thief of the key has made it would stop the marks of all others. */
+const MAX_GENERATION = 2_147_483_647;
+
 /** RFC 9068 §2.2. Unknown claims pass, for newer versions. */
 const userClaims = z.object({
   ...commonClaims,
   client_id: z.literal(GATEWAY_CLIENT_ID),
   /** `<session generation>.<unguessable value>`. */
-  jti: z.string().regex(/^[1-9]\d{0,9}\.[A-Za-z0-9_-]{22}$/),
+  jti: z
+    .string()
+    .regex(/^[1-9]\d{0,9}\.[A-Za-z0-9_-]{22}$/)
+    .refine((jti) => generationOf({ jti }) <= MAX_GENERATION),
   role: z.string().regex(ROLE_NAME),
   amr: z.array(z.string().min(1).max(32)).min(1).max(8),
   acr: z.enum(ASSURANCE_LEVELS.map(acrOf)),
@@ -81,6 +87,6 @@ export function checkAccessClaims(
   return claims;
 }
 
-export function generationOf(claims: Pick<UserClaims, "jti">): number {
+export function generationOf(claims: { jti: string }): number {
   return Number(claims.jti.slice(0, claims.jti.indexOf(".")));
 }

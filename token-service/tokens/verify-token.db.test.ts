@@ -79,6 +79,15 @@ test("the test's own signer makes good tokens, so that what follows is refused f
   expect(await verdictOf(await signed(goodClaims()))).toMatchObject({ active: true });
 });
 
+test("a generation that no session reaches, of a thief of the key, keeps no other's use from being noted", async () => {
+  const { accessToken, sessionId } = await logIn(replica, randomUUID());
+  await verdictOf(await signed({ ...goodClaims(), jti: `9999999999.${"A".repeat(22)}` }));
+  await verdictOf(accessToken);
+  await replica.deps.leaves.flush();
+  const [row] = await database.sql`select leaf_seen from sessions where id = ${sessionId}`;
+  expect(row).toEqual({ leaf_seen: true });
+});
+
 test("every single-byte mutation of a real token is refused, at each position and by three values", {
   tags: "exhaustive",
 }, async () => {

@@ -143,6 +143,14 @@ def test_without_keep_s_it_is_kept_for_the_longest_life_of_a_token() -> None:
     assert clocks.knows("s")
 
 
+def test_the_shortest_life_of_a_revocation_that_was_heard_counts() -> None:
+    clocks = Clocks()
+    assert clocks.revoked.least_kept_s == 3_610
+    for keep_s in (910, 70, 910, 0):
+        clocks.send(keep_s=keep_s)
+    assert clocks.revoked.least_kept_s == 70
+
+
 def test_rules_hold_for_the_stream_that_sent_them() -> None:
     clocks = Clocks()
     message = WatchRevocationsResponse(caught_up=True)

@@ -104,6 +104,18 @@ def test_a_refusal_is_kept_for_ten_seconds(
     assert reason_of(verifier, token()) is None
 
 
+def test_no_token_stays_in_memory_for_longer_than_its_revocation_would(
+    verifier: TokenVerifier, service: FakeTokenService, clock: StoppedClock
+) -> None:
+    verifier.verify(token())
+    verifier._revoked.least_kept_s = 40
+    for ahead_s, calls in ((39.0, 1), (41.0, 2)):
+        clock.ahead_s = ahead_s
+        becomes(lambda: verifier.is_ready)
+        verifier.verify(token())
+        assert len(service.calls) == calls
+
+
 def test_revocations_beyond_the_bound_end_the_trust_in_memory(
     service: FakeTokenService, own_files: TlsFiles, clock: StoppedClock
 ) -> None:

@@ -14,7 +14,6 @@ import { Parts } from "#token-service/parts/parts.ts";
 import { createMemoryBell, type RevocationBell } from "#token-service/revocations/revocation-bell.ts";
 import { RevocationFeed } from "#token-service/revocations/revocation-feed.ts";
 import { readRevocations } from "#token-service/revocations/revocation-store.ts";
-import { retiredKeyLifeS } from "#token-service/revocations/token-lifetimes.ts";
 import { LeafMarker } from "#token-service/rows/leaf-marker.ts";
 import { markLeavesSeen } from "#token-service/rows/session-store.ts";
 import { issueSession } from "#token-service/sessions/issue-session.ts";
@@ -23,6 +22,7 @@ import type { ProvenApiKey, Refusal, VerifiedToken } from "#token-service/tokens
 
 export interface TokenReplicaOptions {
   algorithm?: Algorithm;
+  accessTtlS?: number;
   refreshGraceS?: number;
   maxSessionsPerUser?: number;
   bell?: RevocationBell;
@@ -52,7 +52,7 @@ export async function startTokenReplica(sql: Sql, options: TokenReplicaOptions =
   const encryptionKey = parseEncryptionKey(options.encryptionKey ?? TEST_ENCRYPTION_KEY);
   if (encryptionKey === undefined) throw new Error("not an encryption key");
   const lifetimes = {
-    accessTtlS: 900,
+    accessTtlS: options.accessTtlS ?? 900,
     refreshIdleTtlS: 604_800,
     sessionAbsoluteTtlS: 2_592_000,
     refreshGraceS: options.refreshGraceS ?? 10,
@@ -71,16 +71,16 @@ export async function startTokenReplica(sql: Sql, options: TokenReplicaOptions =
   const keys = new KeyRing({ ...keyDeps, logger: silent });
   await keys.reload();
   const known = new RevocationSet(Number.POSITIVE_INFINITY);
-  const keyLifeS = retiredKeyLifeS(lifetimes.accessTtlS);
+  const { accessTtlS } = lifetimes;
   const follow = (named: readonly { keyId: string }[]) =>
     options.followsKeys !== false && keys.follow(named.map(({ keyId }) => keyId));
   const openPart = (number: number, sql: Sql): SessionPart => {
     const revocations = new RevocationFeed({
       known,
-      read: (log) => transaction(sql, (tx) => readRevocations(tx, log, { part: number, keyLifeS })),
+      read: (log) => transaction(sql, (tx) => readRevocations(tx, log, { part: number, accessTtlS })),
       bell: options.bell ?? createMemoryBell(),
       logger: silent,
-      accessTtlS: lifetimes.accessTtlS,
+      accessTtlS,
       ...(options.uptime && { nowMs: () => options.uptime?.ms ?? 0 }),
       onKeyRevoked: (keyId) => keys.ban(keyId),
       onKeys: (named) => number === 0 && follow(named),

@@ -55,6 +55,8 @@ class Revocations:
         self._until: dict[tuple[str, str], float] = {}
         self._forgot_at = self._incomplete_until = float("-inf")
         self._knows_all_kinds = True
+        self.least_kept_s = MAX_KEEP_S
+        """The shortest that was said. While the lives of tokens are changed, memory may have tokens of the longer one."""
         self._parts = {0: _Part()}
         self._server_read_at: float | None = None
         """Of part 0, as the rules."""
@@ -162,6 +164,7 @@ class Revocations:
 
     def _take_revocations(self, message: WatchRevocationsResponse, received_s: float) -> None:
         least_s = message.keep_s or MAX_KEEP_S
+        self.least_kept_s = min(self.least_kept_s, least_s)
         for revocation in message.revocations:
             kind = revocation.WhichOneof("target")
             if kind is None:

@@ -74,6 +74,7 @@ Outcome = Principal | Refusal | Exception
 
 class _Known(NamedTuple):
     principal: Principal
+    asked_s: float
     until_s: float
     until_wall_s: float
     """Wall-clock time also advances during a suspend."""
@@ -242,6 +243,8 @@ class TokenVerifier:
                 return self._look_at_unknown(token)
             now_s = self._monotonic()
             is_alive = now_s < known.until_s and self._wall() < known.until_wall_s
+            # A later revocation may have been forgotten.
+            is_alive = is_alive and now_s < known.asked_s + self._revoked.least_kept_s
             if self._revoked.ends(known.principal):
                 del self._known[token]
                 if not is_api_key(token):
@@ -338,7 +341,7 @@ class TokenVerifier:
                 return "revoked"
             expires_at = outcome.expires_at.timestamp()
             left_s = min(response.expires_in_ms / 1000, MAX_KEEP_S)
-            entry = _Known(outcome, asked_s + left_s, expires_at + CLOCK_SKEW_S)
+            entry = _Known(outcome, asked_s, asked_s + left_s, expires_at + CLOCK_SKEW_S)
             _put(self._known, token, entry, self._max_cached_tokens)
             return outcome
 

@@ -47,6 +47,7 @@ final class Revocations {
   private double forgotAtS = Double.NEGATIVE_INFINITY;
   private double incompleteUntilS = Double.NEGATIVE_INFINITY;
   private boolean knowsAllKinds = true;
+  private double leastKeptS = MAX_KEEP_S;
   private final Part first = new Part();
   private final Map<Integer, Part> parts = new HashMap<>(Map.of(0, first));
   private Double serverReadAtS;
@@ -94,6 +95,14 @@ final class Revocations {
     int slot = SLOT.matcher(digits).matches() ? Integer.parseInt(digits, 16) : 0;
     // During a move two parts may have it: what either knows is all there was at its read.
     return parts.values().stream().anyMatch(part -> part.has(slot) && part.isHeard());
+  }
+
+  /**
+   * Whether nothing that was revoked since is forgotten. While token-service's replicas are set to another life of a token, tokens of
+   * the longer one are in memory beside revocations of the shorter one.
+   */
+  boolean keepsSince(double askedS) {
+    return clock.monotonicS() < askedS + leastKeptS;
   }
 
   /** Whether all messages older than 3 s have come, of the first part. */
@@ -177,6 +186,7 @@ final class Revocations {
 
   private void takeRevocations(WatchRevocationsResponse message, double receivedS) {
     double leastS = message.getKeepS() == 0 ? MAX_KEEP_S : Integer.toUnsignedLong(message.getKeepS());
+    leastKeptS = Math.min(leastKeptS, leastS);
     for (Revocation revocation : message.getRevocationsList()) {
       // The wall clock may only extend this.
       double reportedS = revocation.hasExpiresAt() ? seconds(revocation.getExpiresAt()) - clock.wallS() : MAX_KEEP_S;

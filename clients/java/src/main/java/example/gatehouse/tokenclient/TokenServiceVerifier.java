@@ -40,7 +40,7 @@ final class TokenServiceVerifier implements TokenVerifier {
   static final int MAX_KEY_WAITING_THREADS = 4;
 
   /** @param until by the monotonic clock; the wall clock also advances during a suspend */
-  private record Known(Principal principal, double untilS, double untilWallS) {}
+  private record Known(Principal principal, double askedS, double untilS, double untilWallS) {}
 
   private record Refused(Reason reason, double untilS) {}
 
@@ -149,7 +149,8 @@ final class TokenServiceVerifier implements TokenVerifier {
       if (!TokenRules.isApiKey(token)) throw new AuthException(Reason.TOKEN_INVALID);
       return ask(token); // its credential may be live again under another id
     }
-    if (clock.monotonicS() >= entry.untilS || clock.wallS() >= entry.untilWallS) {
+    boolean isOver = clock.monotonicS() >= entry.untilS || clock.wallS() >= entry.untilWallS;
+    if (isOver || !revoked.keepsSince(entry.askedS)) {
       known.remove(token);
       return ask(token);
     }
@@ -307,7 +308,7 @@ final class TokenServiceVerifier implements TokenVerifier {
       double expiresAtS = principal.expiresAt().toEpochMilli() / 1e3;
       double leftS = Integer.toUnsignedLong(response.getExpiresInMs()) / 1e3;
       double untilS = askedS + Math.min(leftS, Revocations.MAX_KEEP_S);
-      known.put(token, new Known(principal, untilS, expiresAtS + AssuranceDemand.CLOCK_SKEW.toSeconds()));
+      known.put(token, new Known(principal, askedS, untilS, expiresAtS + AssuranceDemand.CLOCK_SKEW.toSeconds()));
       return principal;
     }
   }

@@ -59,6 +59,7 @@ final class FakeTokenService implements AutoCloseable {
   volatile Consumer<VerifyTokenResponse.Builder> answer = response -> response.setActive(true).setExpiresInMs(3_600_000);
   volatile TokenRules rules;
   volatile boolean isSilent;
+  volatile int keepS;
   volatile CountDownLatch gate = new CountDownLatch(0);
   private final List<Revocation> revocations = new CopyOnWriteArrayList<>();
   private final Server server;
@@ -139,6 +140,7 @@ final class FakeTokenService implements AutoCloseable {
                 .addAllRevocations(known.subList(sent, known.size()))
                 .setSequence(known.size())
                 .setCaughtUp(true)
+                .setKeepS(keepS)
                 .setElapsedMs((int) ((System.nanoTime() - beganNs) / 1_000_000))
                 .setReadAt(now());
         if (isFirst && rules != null) message.setRules(rules);

@@ -96,6 +96,16 @@ final class RevocationsTest {
   }
 
   @Test
+  void theShortestLifeOfARevocationThatWasHeardCounts() {
+    double askedS = monotonicS;
+    for (int keepS : new int[] {910, 70, 910, 0}) revoked.apply(message().setKeepS(keepS).build(), monotonicS);
+    pass(69);
+    assertTrue(revoked.keepsSince(askedS));
+    pass(1);
+    assertFalse(revoked.keepsSince(askedS));
+  }
+
+  @Test
   void aLateMessageCountsAndOpensTheStreamAnew() {
     assertFalse(revoked.apply(message().setElapsedMs(0).build(), monotonicS - 2.1));
     assertTrue(revoked.isFresh(user()));

@@ -150,6 +150,18 @@ final class TokenVerifierTest {
   }
 
   @Test
+  void noTokenStaysInMemoryForLongerThanItsRevocationWould() throws Exception {
+    service.keepS = 40;
+    open(options());
+    for (double aheadS : new double[] {0, 39, 41}) {
+      clock.aheadS = aheadS;
+      becomes(verifier::isReady);
+      assertEquals("user-1", verdict(token(1)));
+      assertEquals(aheadS < 40 ? 1 : 2, service.calls.size());
+    }
+  }
+
+  @Test
   void revocationsBeyondTheBoundEndTheTrustInMemory() throws Exception {
     open(options().maxRevocations(1));
     verdict(token(1));
