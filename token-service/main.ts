@@ -151,7 +151,11 @@ const parts = new Parts(
   known,
 );
 function sawLeaf(leaf: SeenLeaf): void {
-  parts.holderOf(slotOfSession(leaf.sessionId))?.leaves.saw(leaf);
+  const slot = slotOfSession(leaf.sessionId);
+  const holder = parts.holderOf(slot);
+  if (holder !== undefined) holder.leaves.saw(leaf);
+  // On its way. What is lost after two seconds finds a stolen parent out one rotation later.
+  else void parts.at(slot, async ({ leaves }) => leaves.saw(leaf)).catch(() => undefined);
 }
 const [first, ...further] = parts.all;
 measureOutboxes(
