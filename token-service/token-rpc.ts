@@ -73,6 +73,7 @@ export function createTokenRpc(deps: TokenRpcDeps): Implementation<TokenServiceS
       }
     },
     async getJwks() {
+      deps.assertClock(); // By it a key that still verifies could be missing, for as long as the answer is kept.
       return {
         jwksJson: JSON.stringify(deps.keys.publicJwks()),
         maxAgeS: deps.jwksMaxAgeS,

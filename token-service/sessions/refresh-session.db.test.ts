@@ -1,6 +1,8 @@
 import { createSecretKey, type KeyObject, randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { type TransactionSql, transaction } from "#kit/database/postgres.ts";
+import { newCallContext } from "#kit/rpc/call-context.ts";
+import type { RpcContext } from "#kit/rpc/rpc-admission.ts";
 import { withCallDeadline } from "#kit/values/call-deadline.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
@@ -19,6 +21,7 @@ import {
   raiseAssurance,
   readSession,
 } from "../rows/session-store.ts";
+import { createTokenRpc } from "../token-rpc.ts";
 import { authenticateCompactJws, signCompactJws } from "../tokens/jws-signature.ts";
 import { verifyToken } from "../tokens/verify-token.ts";
 import { refreshSession } from "./refresh-session.ts";
@@ -296,9 +299,14 @@ test("while the clock is wrong nothing is signed and nothing is changed; afterwa
   await expect(refresh(pair.refreshToken)).rejects.toMatchObject({ code: "service_unavailable" });
   await expect(logIn(replica, userId)).rejects.toMatchObject({ code: "service_unavailable" });
   await expect(use(pair.accessToken)).rejects.toMatchObject({ code: "service_unavailable" });
+  const { getJwks } = createTokenRpc({ ...replica.deps, revocations: replica.deps.parts });
+  await expect(getJwks({}, newCallContext() as RpcContext)).rejects.toMatchObject({
+    code: "service_unavailable",
+  });
   expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 1, revokedReason: null });
   expect(await database.sql`select 1 from sessions where user_id = ${userId}`).toHaveLength(0);
   isWrong = false;
+  expect((await getJwks({}, newCallContext() as RpcContext)).jwksJson).toContain('"kid"');
   await refresh(pair.refreshToken);
   expect(await use(pair.accessToken)).toMatchObject({ active: true });
 });
