@@ -258,6 +258,16 @@ test("a client may do what it was granted, and acts on nobody who may administer
   expect(await unlock(await plant("USER"), { role: "ADMIN", scopes: [] })).toBe("forbidden");
 });
 
+test("a client acts on nobody who may make clients: it could be their own", async () => {
+  const held = ["users:unlock", "clients:write"];
+  deps.access.replace(
+    parseAccessFile(`roles: { ADMIN: ["*"], USER: [], LEAD: [${held.join(", ")}] }\ndefaultRole: USER`),
+  );
+  expect(await unlock(await plant("LEAD"), { role: "", scopes: held })).toBe("forbidden");
+  expect(await unlock(await plant("LEAD"), { role: "LEAD" })).toBe("done");
+  expect(await unlock(await plant("USER"), { role: "", scopes: held })).toBe("done");
+});
+
 test("a change of the file is in force for the next call", async () => {
   const userId = await plant("USER");
   expect(await unlock(userId, { role: "CLERK" })).toBe("role_not_defined");
