@@ -123,7 +123,7 @@ await service.serveRpc(config, {
     server.add(SignalServiceService, SIGNAL_CALLERS, createSignalRpc({ ...deps, waitingPolls: new Map() }));
   },
 });
-await untilSuccess("audit log", readLog, logger);
+await untilSuccess("audit log", beginReading, logger);
 service.every(READ_INTERVAL_MS, "audit log", readLog);
 service.run("webhooks", couriers);
 service.every(RENEW_INTERVAL_MS, "encryption of secrets", () => renewEncryptions(deps), { atOnce: true });
@@ -135,6 +135,13 @@ service.every(HEARTBEAT_MS, "pauses of webhooks", () =>
 service.run("collectors of the SIEM", collectors);
 service.every(HEARTBEAT_MS, "collectors of the SIEM", () => collectors.beat(), { atOnce: true });
 lifecycle.ready();
+
+/** While one of several logs is away, the events of the others are sent. */
+async function beginReading(): Promise<void> {
+  await readLog().catch((error: unknown) => {
+    if (Object.keys(events.tip).length === 0) throw error;
+  });
+}
 
 async function readLog(): Promise<void> {
   await events.read();

@@ -58,8 +58,7 @@ export async function followEntries(logs: Logs<ReadableLog>, following: Followin
       return await withinDeadline(follow(log), AWAY_AFTER_MS);
     } catch (problem) {
       if (!(problem instanceof DomainError) || problem.code !== "service_unavailable") throw problem;
-      // Without any place there is nowhere to go on.
-      if (after.length === 0 || away.push(log.number) === logs.length) throw problem;
+      if (away.push(log.number) === logs.length) throw problem;
       const sequence = placeIn(log.number);
       return sequence === undefined
         ? undefined

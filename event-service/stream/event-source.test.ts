@@ -86,6 +86,23 @@ test("a log that is added is read from its beginning", async () => {
   expect(next).toEqual({ 0: 2, 7: 6 });
 });
 
+test("a log that is away from the start keeps back its own events alone, and nothing begins at an unknown place of it", async () => {
+  many(2);
+  many(3, 1);
+  logs.away.add(1);
+  await expect(events.read()).rejects.toMatchObject({ message: "Audit logs are away: 1" });
+  expect([events.tip, events.isKnown]).toEqual([{ 0: 2 }, false]);
+  many(1);
+  many(2, 1);
+  await expect(events.read()).rejects.toThrow("Audit logs are away: 1");
+  const away = await readOn({ 0: 2, 1: 2 });
+  expect(away).toEqual({ found: [3], next: { 0: 3, 1: 2 } });
+  logs.away.clear();
+  await events.read();
+  expect([events.tip, events.isKnown]).toEqual([{ 0: 3, 1: 5 }, true]);
+  expect(await readOn(away.next)).toEqual({ found: [3, 4, 5], next: { 0: 3, 1: 5 } });
+});
+
 test("a log that is away keeps back its own events alone, from memory and from the log, and is said to be away", async () => {
   many(300, 0);
   many(300, 1);

@@ -44,6 +44,8 @@ const MAX_READ = 200;
 export class EventSource {
   readonly #deps: EventSourceDeps;
   readonly #tails = new Map<number, Tail>();
+  /** There is a log whose end has not been read yet. */
+  #isIncomplete = true;
   #grown = Promise.withResolvers<void>();
 
   constructor(deps: EventSourceDeps) {
@@ -55,8 +57,9 @@ export class EventSource {
     return Object.fromEntries([...this.#tails].map(([log, { to }]) => [log, to]));
   }
 
+  /** Else the tip is no place to begin at: of a log that it does not name everything would be read. */
   get isKnown(): boolean {
-    return this.#tails.size > 0;
+    return !this.#isIncomplete;
   }
 
   /** Resolves when there may be more. */
@@ -70,6 +73,7 @@ export class EventSource {
       const followed = await this.#follow();
       hasMore = followed.hasMore;
       this.#append(followed);
+      this.#isIncomplete = followed.away.some((log) => !this.#tails.has(log));
       if (!hasMore && followed.away.length > 0)
         throw new DomainError("service_unavailable", `Audit logs are away: ${followed.away.join()}`);
     }
@@ -86,6 +90,7 @@ export class EventSource {
         "the log is shorter than it was; it is followed from its end",
       );
       this.#tails.clear();
+      this.#isIncomplete = true;
       return this.#deps.follow({});
     }
   }

@@ -60,7 +60,7 @@ export class LogsInMemory {
     let hasMore = false;
     for (const [log, all] of this.#logs) {
       if (this.away.has(log)) {
-        if (Object.keys(after).length === 0) throw new DomainError("service_unavailable");
+        if (this.away.size === this.#logs.size) throw new DomainError("service_unavailable");
         if (after[log] !== undefined) next[log] = after[log];
         continue;
       }

@@ -126,7 +126,7 @@ export interface FollowEntriesResponse {
   next: LogPlace[];
   /** Whether one of them has more to read. */
   hasMore: boolean;
-  /** Logs that cannot be read now, while others can: `next` has their places as they were. */
+  /** Logs that cannot be read now, while others can: `next` has their places as they were, or none if the call named none. */
   away: number[];
 }
 
