@@ -153,6 +153,12 @@ const NUMBERING: StoreCalls = {
   hasTransactionFromBefore: (tx) => sequencer.hasTransactionFromBefore(tx, now),
   insertBatch: (tx) =>
     sequencer.insertBatch(tx, { leaves: [{ ...leaf, sequence: NUMBERED + 1 }], subtrees: [] }),
+  // After others, for which the trigger has settled for its plans.
+  "insertBatch: the first of a month": (tx) =>
+    sequencer.insertBatch(tx, {
+      leaves: [{ ...leaf, sequence: NUMBERED + 1, receivedAt: daysAgo(-40) }],
+      subtrees: [],
+    }),
   selectNodes: (tx) =>
     tree.selectNodes(tx, [
       { level: 3, index: 7 },

@@ -276,7 +276,8 @@ begin
   from new_leaves as n join log_months as m on m.month = date_trunc('month', n.received_at at time zone 'UTC')::date;
   if exists (select from leaves where sequence > last) then
     highest := 9223372036854775807; -- not at the end of the log: each is looked up
-  else
+  -- The first numbers of a month have none before them; asked all the same, the index of positions is read from end to end.
+  elsif since < first then
     select max(position) into highest from leaves where sequence >= since and sequence < first;
   end if;
   if exists (select from new_leaves group by position having count(*) > 1)
