@@ -178,6 +178,7 @@ const READS: StoreCalls = {
   "selectEntries: a later page": search({ after: { occurredAt: daysAgo(40), position: 1_000n } }),
   selectProvenEntries: (tx) => entries.selectProvenEntries(tx, { first: 7_000, last: 7_000 + LIMIT }),
   selectCheckpointCovering: (tx) => checkpoints.selectCheckpointCovering(tx, ORIGIN, 7_000),
+  selectNotingEntries: (tx) => checkpoints.selectNotingEntries(tx, `${ORIGIN}/1`, LIMIT),
   selectCheckpoints: (tx) =>
     checkpoints.selectCheckpoints(tx, ORIGIN, { after: 7_000, last: 9_000, limit: LIMIT }),
   "selectNodes: of a proof": (tx) =>

@@ -128,6 +128,9 @@ create index log_entries_request_idx on log_entries (request_id, occurred_at, po
 -- "The failures of payments.create", when there are none: with the index of the action alone, every one of its entries was
 -- read to find that out. Not for intents, which have no outcome.
 create index log_entries_action_outcome_idx on log_entries (action, outcome, occurred_at, position) where outcome <> '';
+-- What log 0 says of the other logs, in the order in which it was stored: no producer's clock, and nobody else's entry, comes before it.
+create index log_entries_noted_idx on log_entries (resource, position)
+  where action = 'audit.checkpoint_noted' and producer_name = 'audit-service' and kind = 'event';
 -- Which actions have which outcomes: without it the planner takes the two for independent, and reads through an index of
 -- one of them, or of the time, as if what is looked for came soon. Partitions made later copy it from the parent.
 create statistics log_entries_action_outcome_stat (mcv) on action, outcome from log_entries;

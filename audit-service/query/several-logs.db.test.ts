@@ -70,7 +70,7 @@ async function note(index: number): Promise<void> {
 let ownSequence = 0;
 async function recordIn0(changes: Partial<Entry>, producerName = "audit-service"): Promise<void> {
   ownSequence += 1;
-  const produced = producedEntry(1_000_000 + ownSequence, { ...changes, kind: "event", callId: "" });
+  const produced = producedEntry(1_000_000 + ownSequence, { kind: "event", callId: "", ...changes });
   await store(at(opened, 0).database.sql, [{ ...produced, origin: { ...produced.origin, producerName } }]);
 }
 
@@ -291,6 +291,24 @@ test("each head is noted once, and nobody but audit-service can note one", async
   expect(await sizes()).toEqual([8, 4]);
   // Another replica that has not the lock notes nothing.
   expect(sequencerOf(2).head).toBeUndefined();
+});
+
+test("a note is found behind any number of entries that others put in its place, and behind those of a clock that was ahead", async () => {
+  const origin = at(ORIGINS, 2);
+  const inAYear = new Date(Date.now() + 365 * 86_400_000);
+  const saying = (size: number, occurredAt: Date) => {
+    const head = { size, root: Buffer.alloc(32, size) };
+    const { action, resource, reason = "" } = noteOf(origin, head, occurredAt);
+    return { action, resource, reason, occurredAt };
+  };
+  for (const size of [1, 2, 3, 4, 5]) await recordIn0(saying(size, inAYear));
+  await recordIn0(saying(6, new Date()));
+  for (const size of [11, 12, 13, 14, 15]) await recordIn0(saying(size, inAYear), "event-service");
+  // What an intent with this action becomes when nobody ends it.
+  for (let closed = 0; closed < 5; closed += 1)
+    await recordIn0({ ...saying(0, inAYear), reason: "", kind: "outcome", outcome: "unknown" });
+  const found = await findNotedCheckpoints(at(opened, 0).database.sql, origin);
+  expect(found.map(({ size }) => size)).toEqual([6, 5, 4, 3, 2]);
 });
 
 test("a log that lacks what log 0 has noted is signed on under another number only, and waits while log 0 does not answer", async () => {
