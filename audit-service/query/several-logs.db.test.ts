@@ -263,6 +263,17 @@ test("an entry of another log is proven by the head of log 0 alone, once log 0 c
   await expect(getEntry(logs, { id: "", sequence: 1, log: 9 })).rejects.toMatchObject({ code: "not_found" });
 });
 
+test("an entry is found by its id behind those that were given the same id later, of another day or in another log", async () => {
+  await at(opened, 1).record(1);
+  await at(sequencers, 1).catchUp();
+  const { entry: first } = await getEntry(logs, { id: "", sequence: 1, log: 2 });
+  await expect.poll(() => Date.now()).toBeGreaterThan(first.receivedAt.getTime() + 1);
+  await recordIn0({ id: first.id, action: "decoy" }, "event-service");
+  const before = new Date(first.occurredAt.getTime() - 7 * 86_400_000);
+  await at(opened, 1).record(1, { id: first.id, action: "decoy", occurredAt: before });
+  expect((await getEntry(logs, { id: first.id, sequence: 0, log: 0 })).entry).toEqual(first);
+});
+
 test("each head is noted once, and nobody but audit-service can note one", async () => {
   const shown: number[] = [];
   const noting = createCheckpointNoting({
