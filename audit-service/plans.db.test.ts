@@ -25,8 +25,12 @@ const ORIGIN = "audit.example";
 const UNNUMBERED = 10;
 const NUMBERED = PLANTED_ROWS - UNNUMBERED;
 const LIMIT = 10;
-/** The first months have no partition any more. */
-const AT = `date_trunc('milliseconds', now() - interval '60 days' + n * interval '60 days' / ${PLANTED_ROWS})`;
+/** Of two months and the one that has begun. Each is large on every day of the year: a few rows would be read whole. */
+const IN_FORMER_MONTHS = 0.9 * PLANTED_ROWS;
+const THIS_MONTH = "date_trunc('month', now(), 'UTC')";
+const AT = `date_trunc('milliseconds', case when n <= ${IN_FORMER_MONTHS}
+  then ${THIS_MONTH} - interval '2 months' + n * interval '59 days' / ${IN_FORMER_MONTHS}
+  else ${THIS_MONTH} + (n - ${IN_FORMER_MONTHS}) * (now() - ${THIS_MONTH}) / ${PLANTED_ROWS - IN_FORMER_MONTHS} end)`;
 const LARGE = {
   log_entries: {
     position: "n",
