@@ -25,8 +25,12 @@ const ORIGIN = "audit.example";
 const UNNUMBERED = 10;
 const NUMBERED = PLANTED_ROWS - UNNUMBERED;
 const LIMIT = 10;
-/** The first months have no partition any more. */
-const AT = `date_trunc('milliseconds', now() - interval '60 days' + n * interval '60 days' / ${PLANTED_ROWS})`;
+/** Of two months and the one that has begun. Each is large on every day of the year: a few rows would be read whole. */
+const IN_FORMER_MONTHS = 0.9 * PLANTED_ROWS;
+const THIS_MONTH = "date_trunc('month', now(), 'UTC')";
+const AT = `date_trunc('milliseconds', case when n <= ${IN_FORMER_MONTHS}
+  then ${THIS_MONTH} - interval '2 months' + n * interval '59 days' / ${IN_FORMER_MONTHS}
+  else ${THIS_MONTH} + (n - ${IN_FORMER_MONTHS}) * (now() - ${THIS_MONTH}) / ${PLANTED_ROWS - IN_FORMER_MONTHS} end)`;
 const LARGE = {
   log_entries: {
     position: "n",
@@ -112,7 +116,7 @@ const MAINTENANCE: StoreCalls = {
   deleteOldProducers: (tx) => intents.deleteOldProducers(tx),
   createKeyPartitions: (tx) => entries.createKeyPartitions(tx, 3),
   dropKeyPartitions: (tx) => entries.dropKeyPartitions(tx, 31),
-  deleteOldKeys: (tx) => entries.deleteOldKeys(tx, daysAgo(31), LIMIT),
+  deleteOldKeys: (tx) => entries.deleteOldKeys(tx, 31, LIMIT),
   createPartitions: (tx) => retention.createPartitions(tx, 3),
   createLeafPartitions: (tx) => retention.createLeafPartitions(tx),
   selectPartitions: (tx) => retention.selectPartitions(tx),
@@ -153,6 +157,12 @@ const NUMBERING: StoreCalls = {
   hasTransactionFromBefore: (tx) => sequencer.hasTransactionFromBefore(tx, now),
   insertBatch: (tx) =>
     sequencer.insertBatch(tx, { leaves: [{ ...leaf, sequence: NUMBERED + 1 }], subtrees: [] }),
+  // After others, for which the trigger has settled for its plans.
+  "insertBatch: the first of a month": (tx) =>
+    sequencer.insertBatch(tx, {
+      leaves: [{ ...leaf, sequence: NUMBERED + 1, receivedAt: daysAgo(-40) }],
+      subtrees: [],
+    }),
   selectNodes: (tx) =>
     tree.selectNodes(tx, [
       { level: 3, index: 7 },
@@ -172,6 +182,7 @@ const READS: StoreCalls = {
   "selectEntries: a later page": search({ after: { occurredAt: daysAgo(40), position: 1_000n } }),
   selectProvenEntries: (tx) => entries.selectProvenEntries(tx, { first: 7_000, last: 7_000 + LIMIT }),
   selectCheckpointCovering: (tx) => checkpoints.selectCheckpointCovering(tx, ORIGIN, 7_000),
+  selectNotingEntries: (tx) => checkpoints.selectNotingEntries(tx, `${ORIGIN}/1`, LIMIT),
   selectCheckpoints: (tx) =>
     checkpoints.selectCheckpoints(tx, ORIGIN, { after: 7_000, last: 9_000, limit: LIMIT }),
   "selectNodes: of a proof": (tx) =>

@@ -169,10 +169,11 @@ export async function dropKeyPartitions(sql: Sql, keptDays: number): Promise<num
 }
 
 /** Only keys outside the daily tables. */
-export async function deleteOldKeys(sql: Sql, before: Date, limit: number): Promise<number> {
+export async function deleteOldKeys(sql: Sql, keptDays: number, limit: number): Promise<number> {
   const { count } = await sql`
     delete from stored_keys_default where ctid = any(array(
-      select ctid from stored_keys_default where received_at < ${before} order by received_at limit ${limit}
+      select ctid from stored_keys_default where received_at < now() - make_interval(days => ${keptDays})
+      order by received_at limit ${limit}
     ))
   `;
   return count;

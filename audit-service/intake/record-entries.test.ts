@@ -1,5 +1,6 @@
 import { pino } from "pino";
 import { expect, test, vi } from "vitest";
+import { callTimeLeftMs, withCallDeadline } from "#kit/values/call-deadline.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { producedEntry } from "../entries/entry.fixture.ts";
 import type { ProducedEntry } from "../entries/entry.ts";
@@ -51,6 +52,22 @@ test("entries of one event loop turn are one insert; entries during an insert ar
     [1, 2],
     [3, 4],
   ]);
+});
+
+test("an insert for all has no caller's deadline, and goes on when the caller that began it has gone", async () => {
+  const timesLeft: (number | undefined)[] = [];
+  const { recorder } = recorderByHand({
+    insertEntries: async ({ length }) => {
+      timesLeft.push(callTimeLeftMs());
+      return length;
+    },
+  });
+  const gone = { aborted: false };
+  const ofCall = withCallDeadline(Date.now() + 60_000, () => recorder.record(entries(1)), gone);
+  const ofStream = recorder.record(entries(2));
+  gone.aborted = true;
+  await Promise.all([ofCall, ofStream]);
+  expect(timesLeft).toEqual([undefined]);
 });
 
 test("an insert has at most 500 entries, and does not split messages", async () => {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
-import { withinDeadline } from "#kit/values/call-deadline.ts";
+import { withCalls, withinDeadline } from "#kit/values/call-deadline.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { substituteId } from "../entries/clean-entry.ts";
 import type { Entry, LogEntry, ProducedEntry } from "../entries/entry.ts";
@@ -58,7 +58,8 @@ export class EntryRecorder {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ entries, resolve, reject });
       this.#waitingEntries += entries.length;
-      if (!this.#isStoring) void this.#storeAll();
+      // Of no call: what is stored for all must not end with the caller that came first.
+      if (!this.#isStoring) void withCalls([], () => this.#storeAll());
     });
   }
 

@@ -1,4 +1,6 @@
 import type { Sql } from "#kit/database/postgres.ts";
+import type { LogEntry } from "../entries/entry.ts";
+import { columns, type EntryRow, fromRow as entryFromRow } from "../entries/entry-store.ts";
 
 export interface StoredCheckpoint {
   size: number;
@@ -53,6 +55,23 @@ export async function selectCheckpoints(
     select * from checkpoints where origin = ${origin} and size > ${after} and size <= ${last} order by size limit ${limit}
   `;
   return rows.map(fromRow);
+}
+
+/**
+ * The entries of audit-service itself that note a checkpoint of the log of this origin, those stored last first. Other producers may
+ * say the same at any time; and an intent of theirs that is closed has their action and our name.
+ * @param sql of log 0.
+ */
+export async function selectNotingEntries(sql: Sql, origin: string, limit: number): Promise<LogEntry[]> {
+  const rows = await sql<EntryRow[]>`
+    select ${columns(sql)} from (
+      select * from log_entries
+      where resource = ${origin} and action = 'audit.checkpoint_noted' and producer_name = 'audit-service' and kind = 'event'
+      order by position desc limit ${limit}
+    ) as e
+    order by position desc
+  `;
+  return rows.map((row) => entryFromRow(row).entry);
 }
 
 export async function selectFloor(sql: Sql): Promise<bigint> {

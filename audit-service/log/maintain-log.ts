@@ -85,13 +85,13 @@ interface MaintenanceDeps {
 }
 
 export function runMaintenance(deps: MaintenanceDeps): () => Promise<void> {
-  const { sql, now, logger, sequencer } = deps;
+  const { sql, logger, sequencer } = deps;
   let isStopping = false;
   const isStopped = () => isStopping;
   const tasks: [name: string, work: () => Promise<unknown>][] = [
     ["partitions", () => createPartitions(sql, MONTHS_AHEAD)],
     ["partitions of leaves", () => createLeafPartitions(sql)],
-    ["keys", () => forgetOldKeys({ sql, now: now(), isStopped })],
+    ["keys", () => forgetOldKeys({ sql, isStopped })],
     ["producers", () => deleteOldProducers(sql)],
     ["stray entries", async () => deps.setStray(await hasStrayEntries(sql))],
     ["retention", async () => sequencer.status.isSequencer && removeOldPartitions(deps)],
@@ -126,21 +126,17 @@ export function runMaintenance(deps: MaintenanceDeps): () => Promise<void> {
 const DAYS_AHEAD = 3;
 const DEDUPLICATION_DAYS = 31;
 const KEYS_AT_ONCE = 5_000;
-const DAY_MS = 24 * 60 * 60_000;
 
 export async function forgetOldKeys({
   sql,
-  now,
   isStopped,
 }: {
   sql: Sql;
-  now: Date;
   isStopped: () => boolean;
 }): Promise<void> {
   await createKeyPartitions(sql, DAYS_AHEAD);
   await dropKeyPartitions(sql, DEDUPLICATION_DAYS);
-  const before = new Date(now.getTime() - DEDUPLICATION_DAYS * DAY_MS);
   while (!isStopped()) {
-    if ((await deleteOldKeys(sql, before, KEYS_AT_ONCE)) < KEYS_AT_ONCE) return;
+    if ((await deleteOldKeys(sql, DEDUPLICATION_DAYS, KEYS_AT_ONCE)) < KEYS_AT_ONCE) return;
   }
 }

@@ -2,8 +2,8 @@ import type { AuditEvent } from "#audit-client/stream/audit-entry.ts";
 import type { Sql } from "#kit/database/postgres.ts";
 import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import type { LogEntry } from "../entries/entry.ts";
-import { selectEntries } from "../entries/entry-store.ts";
 import type { TreeHead } from "./checkpoint.ts";
+import { selectNotingEntries } from "./checkpoint-store.ts";
 
 const ACTION = "audit.checkpoint_noted";
 const NEWEST = 5;
@@ -33,10 +33,9 @@ export function noteOf(origin: string, { size, root }: TreeHead, occurredAt: Dat
 
 /** The newest ones, largest first. @param sql of log 0. @param origin of the other log. */
 export async function findNotedCheckpoints(sql: Sql, origin: string): Promise<NotedCheckpoint[]> {
-  const found = await selectEntries(sql, { action: ACTION, resource: origin }, NEWEST);
+  const found = await selectNotingEntries(sql, origin, NEWEST);
   return found
-    .filter(({ entry }) => entry.producer === "audit-service")
-    .map(({ entry }) => {
+    .map((entry) => {
       const [size = "", root = ""] = entry.reason.split(" ");
       return { entry, size: Number(size), root: Buffer.from(root, "base64") };
     })

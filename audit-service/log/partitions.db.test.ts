@@ -88,7 +88,7 @@ test("repetitions are stored once, also days later and with wrong clocks", async
 test("daily tables of keys are dropped after 31 days, not before", async () => {
   await testLog.record(1);
   for (const days of [31, 32, 33]) await keyDay(days);
-  await forgetOldKeys({ sql: database.sql, now: new Date(), isStopped: () => false });
+  await forgetOldKeys({ sql: database.sql, isStopped: () => false });
   const kept = await database.sql`select day from stored_keys order by day`;
   expect(kept).toHaveLength(2);
 });
@@ -99,7 +99,7 @@ test("keys outside the daily tables are deleted by time of receipt, in batches",
     select '1970-01-01', 'gateway', gen_random_uuid(), 1, gen_random_uuid(),
       now() - case when n % 12000 = 0 then interval '30 days' else interval '32 days' end
     from generate_series(1, 12000) as n`;
-  await forgetOldKeys({ sql: database.sql, now: new Date(), isStopped: () => false });
+  await forgetOldKeys({ sql: database.sql, isStopped: () => false });
   expect(await database.sql`select from stored_keys_default`).toHaveLength(1);
 });
 
@@ -109,6 +109,16 @@ test("a day without a table gets one with its keys, and repetitions are still st
   await database.sql`select create_key_partitions(6)`;
   expect(await database.sql`select from stored_keys_default`).toHaveLength(0);
   expect(await store(database.sql, [entry])).toBe(0);
+});
+
+test("a replica whose clock is a year ahead removes no month before its time", async () => {
+  await monthsOfEntries([
+    [thisMonth - 2, 3],
+    [thisMonth, 2],
+  ]);
+  expect(await retain(2, signer, new Date(Date.now() + 365 * DAY_MS))).toEqual([]);
+  expect(await removedRanges()).toEqual([]);
+  expect(await selectPartitions(database.sql)).toContain(nameOf(thisMonth - 2));
 });
 
 test("retention removes whole months with a signed note, and remaining entries stay provable", async () => {
@@ -441,6 +451,7 @@ async function keyDay(daysAgo: number): Promise<void> {
 async function retain(
   retentionMonths: number,
   by: CheckpointSigner = signer,
+  now = new Date(),
 ): Promise<Record<string, unknown>[]> {
   const lines: Record<string, unknown>[] = [];
   const logger = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) });
@@ -448,7 +459,7 @@ async function retain(
     sql: database.sql,
     signer: by,
     retentionMonths,
-    now: () => new Date(),
+    now: () => now,
     logger,
   });
   return lines;

@@ -1,4 +1,4 @@
-import type { Sql } from "#kit/database/postgres.ts";
+import { readDatabaseClock, type Sql } from "#kit/database/postgres.ts";
 import type { Logger } from "#kit/telemetry/logger.ts";
 import type { CheckpointSigner } from "./checkpoint.ts";
 import { selectLastCheckpoint } from "./checkpoint-store.ts";
@@ -30,9 +30,10 @@ const CLAIMS_AT_ONCE = 5_000;
 
 /** Leaf hashes stay, so that remaining entries and old checkpoints can be proven. */
 export async function removeOldPartitions(deps: Deps): Promise<void> {
-  const { sql, retentionMonths, now, logger } = deps;
+  const { sql, retentionMonths, logger } = deps;
   if (retentionMonths === 0) return;
-  const firstKept = monthOf(now()) - retentionMonths;
+  // The clock that the months are of. A process's own may be ahead, and what is removed does not come back.
+  const firstKept = monthOf(await readDatabaseClock(sql)) - retentionMonths;
   for (const name of await selectPartitions(sql)) {
     const month = monthNamed(name);
     if (month >= firstKept) return;

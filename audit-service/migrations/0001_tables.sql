@@ -128,6 +128,9 @@ create index log_entries_request_idx on log_entries (request_id, occurred_at, po
 -- "The failures of payments.create", when there are none: with the index of the action alone, every one of its entries was
 -- read to find that out. Not for intents, which have no outcome.
 create index log_entries_action_outcome_idx on log_entries (action, outcome, occurred_at, position) where outcome <> '';
+-- What log 0 says of the other logs, in the order in which it was stored: no producer's clock, and nobody else's entry, comes before it.
+create index log_entries_noted_idx on log_entries (resource, position)
+  where action = 'audit.checkpoint_noted' and producer_name = 'audit-service' and kind = 'event';
 -- Which actions have which outcomes: without it the planner takes the two for independent, and reads through an index of
 -- one of them, or of the time, as if what is looked for came soon. Partitions made later copy it from the parent.
 create statistics log_entries_action_outcome_stat (mcv) on action, outcome from log_entries;
@@ -276,7 +279,8 @@ begin
   from new_leaves as n join log_months as m on m.month = date_trunc('month', n.received_at at time zone 'UTC')::date;
   if exists (select from leaves where sequence > last) then
     highest := 9223372036854775807; -- not at the end of the log: each is looked up
-  else
+  -- The first numbers of a month have none before them; asked all the same, the index of positions is read from end to end.
+  elsif since < first then
     select max(position) into highest from leaves where sequence >= since and sequence < first;
   end if;
   if exists (select from new_leaves group by position having count(*) > 1)

@@ -10,13 +10,16 @@ const ANY = FollowEntriesRequest.decode(new Uint8Array());
 function service(recordReading = noteReadings()) {
   let nowMs = 1_000_000;
   const followEntries = vi.fn(async () => ({ entries: [], nextAfter: 42, size: 42 }));
-  const deps = { followEntries, ...recordReading, monotonicMs: () => nowMs };
-  const { followEntries: call } = createAuditQueryRpc(deps as never);
+  const getEntry = () => Promise.reject(new DomainError("not_found"));
+  const deps = { followEntries, getEntry, ...recordReading, monotonicMs: () => nowMs };
+  const { followEntries: call, getEntry: read } = createAuditQueryRpc(deps as never);
   const follow = (request: Partial<FollowEntriesRequest>, person?: string) =>
     call({ ...ANY, ...request }, { ...newCallContext(), ...(person !== undefined && { person }) } as never);
   return {
     follow,
     followEntries,
+    read: (wanted: { id: string; sequence: number; log: number }) =>
+      read(wanted, { ...newCallContext(), person: "auditor:eve" } as never),
     reasons: () => recordReading.noted.map(({ actor, reason }) => `${actor.userId} ${reason}`),
     pass: (ms: number) => {
       nowMs += ms;
@@ -75,4 +78,20 @@ test("what could not be recorded is not read, and is recorded with the next call
   await follow({ afterSequence: 1 }, "operator:ada");
   await follow({ afterSequence: 1 }, "operator:ada");
   expect(reasons()).toEqual(["operator:ada after=1"]);
+});
+
+test("who reads an entry by its number leaves a record of the log in which that counts", async () => {
+  const recordReading = noteReadings();
+  const { read } = service(recordReading);
+  for (const wanted of [
+    { id: "", sequence: 5, log: 0 },
+    { id: "", sequence: 5, log: 2 },
+    { id: "0190b6a0-0000-7000-8000-000000000001", sequence: 0, log: 2 },
+  ])
+    await expect(read(wanted)).rejects.toMatchObject({ code: "not_found" });
+  expect(recordReading.noted.map(({ resource, reason }) => [resource, reason])).toEqual([
+    ["5", ""],
+    ["5", "log=2"],
+    ["0190b6a0-0000-7000-8000-000000000001", ""],
+  ]);
 });

@@ -96,8 +96,11 @@ export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServic
       return { ...summary, openIntents: openIntents.count, oldestOpenIntent: openIntents.oldest };
     },
     async getEntry(wanted, context) {
-      const resource = wanted.id === "" ? String(wanted.sequence) : wanted.id;
-      await deps.recordReading(context, { action: "audit.entry_read", resource });
+      const { id, sequence, log } = wanted;
+      const resource = id === "" ? String(sequence) : id;
+      // A sequence counts in its log.
+      const filter = filterText({ log: id === "" && log !== 0 ? log : undefined });
+      await deps.recordReading(context, { action: "audit.entry_read", resource, filter });
       return toEntryResponse(await deps.getEntry(wanted));
     },
     async getCheckpoint({ atLeastSize, log }) {

@@ -81,7 +81,10 @@ async function find(
     const found = logs.map(async (log) =>
       (await selectEntriesById(log.sql, [id])).map((entry) => ({ log, entry })),
     );
-    return (await Promise.all(found)).flat()[0];
+    // An id is taken once for a day of a log: who has a producer's certificate can use it again elsewhere, but not before.
+    return (await Promise.all(found))
+      .flat()
+      .sort((a, b) => a.entry.receivedAt.getTime() - b.entry.receivedAt.getTime())[0];
   }
   if (sequence < 1) throw invalidField("sequence", "out_of_range", "must be at least 1, or the id be given");
   const log = logNumbered(logs, number);

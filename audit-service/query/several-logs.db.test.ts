@@ -70,7 +70,7 @@ async function note(index: number): Promise<void> {
 let ownSequence = 0;
 async function recordIn0(changes: Partial<Entry>, producerName = "audit-service"): Promise<void> {
   ownSequence += 1;
-  const produced = producedEntry(1_000_000 + ownSequence, { ...changes, kind: "event", callId: "" });
+  const produced = producedEntry(1_000_000 + ownSequence, { kind: "event", callId: "", ...changes });
   await store(at(opened, 0).database.sql, [{ ...produced, origin: { ...produced.origin, producerName } }]);
 }
 
@@ -263,6 +263,17 @@ test("an entry of another log is proven by the head of log 0 alone, once log 0 c
   await expect(getEntry(logs, { id: "", sequence: 1, log: 9 })).rejects.toMatchObject({ code: "not_found" });
 });
 
+test("an entry is found by its id behind those that were given the same id later, of another day or in another log", async () => {
+  await at(opened, 1).record(1);
+  await at(sequencers, 1).catchUp();
+  const { entry: first } = await getEntry(logs, { id: "", sequence: 1, log: 2 });
+  await expect.poll(() => Date.now()).toBeGreaterThan(first.receivedAt.getTime() + 1);
+  await recordIn0({ id: first.id, action: "decoy" }, "event-service");
+  const before = new Date(first.occurredAt.getTime() - 7 * 86_400_000);
+  await at(opened, 1).record(1, { id: first.id, action: "decoy", occurredAt: before });
+  expect((await getEntry(logs, { id: first.id, sequence: 0, log: 0 })).entry).toEqual(first);
+});
+
 test("each head is noted once, and nobody but audit-service can note one", async () => {
   const shown: number[] = [];
   const noting = createCheckpointNoting({
@@ -291,6 +302,24 @@ test("each head is noted once, and nobody but audit-service can note one", async
   expect(await sizes()).toEqual([8, 4]);
   // Another replica that has not the lock notes nothing.
   expect(sequencerOf(2).head).toBeUndefined();
+});
+
+test("a note is found behind any number of entries that others put in its place, and behind those of a clock that was ahead", async () => {
+  const origin = at(ORIGINS, 2);
+  const inAYear = new Date(Date.now() + 365 * 86_400_000);
+  const saying = (size: number, occurredAt: Date) => {
+    const head = { size, root: Buffer.alloc(32, size) };
+    const { action, resource, reason = "" } = noteOf(origin, head, occurredAt);
+    return { action, resource, reason, occurredAt };
+  };
+  for (const size of [1, 2, 3, 4, 5]) await recordIn0(saying(size, inAYear));
+  await recordIn0(saying(6, new Date()));
+  for (const size of [11, 12, 13, 14, 15]) await recordIn0(saying(size, inAYear), "event-service");
+  // What an intent with this action becomes when nobody ends it.
+  for (let closed = 0; closed < 5; closed += 1)
+    await recordIn0({ ...saying(0, inAYear), reason: "", kind: "outcome", outcome: "unknown" });
+  const found = await findNotedCheckpoints(at(opened, 0).database.sql, origin);
+  expect(found.map(({ size }) => size)).toEqual([6, 5, 4, 3, 2]);
 });
 
 test("a log that lacks what log 0 has noted is signed on under another number only, and waits while log 0 does not answer", async () => {

@@ -45,6 +45,8 @@ let others: Map<number, { log: SampleLog; sent: ExportLine[] }>;
 let searched: SearchEntriesRequest[];
 /** Breaks an export after so many lines, once for each number. */
 let cuts: number[];
+/** What retention has removed for exports that begin after it. */
+let removedUpTo: number;
 /** What a follower asks, and is answered. */
 let follow: (request: FollowEntriesRequest) => Promise<FollowEntriesResponse>;
 /** An entry that the log has lost. */
@@ -79,7 +81,11 @@ beforeAll(async () => {
       const cutAfter = cuts.shift() ?? Number.POSITIVE_INFINITY;
       const lines = number === 0 ? sent : (others.get(number)?.sent ?? []);
       if (lines.length === 0) throw new DomainError("not_found");
-      const rest = lines.filter((line) => line.type !== "entry" || line.entry.sequence >= firstSequence);
+      const isLater = removedUpTo > 0 && firstSequence > removedUpTo;
+      const removals = isLater ? [{ type: "removal" as const, note: log.removal(1, removedUpTo) }] : [];
+      const rest = lines
+        .toSpliced(1, 0, ...removals)
+        .filter((line) => line.type !== "entry" || line.entry.sequence >= firstSequence);
       for (const [index, line] of rest.entries()) {
         if (line.type === "entry" && line.entry.sequence === hole) throw new DomainError("not_found");
         if (index === cutAfter) throw new DomainError("service_unavailable", "cut");
@@ -120,6 +126,7 @@ beforeEach(() => {
   others = new Map();
   searched = [];
   cuts = [];
+  removedUpTo = 0;
   hole = undefined;
 });
 
@@ -487,6 +494,13 @@ test("an interrupted stream is continued; one without progress is an error", asy
   const path = file("cut.jsonl");
   expect(await gatehouse("audit", "export", "--output", path)).toMatchObject({ code: 69, out: "" });
   expect(readdirSync(folder).filter((name) => name.includes("cut"))).toEqual([]);
+});
+
+test("what retention removes while an export is interrupted was exported, and is not named as removed", async () => {
+  removedUpTo = 500;
+  cuts = [1, 650];
+  const { code, out } = await gatehouse("audit", "export");
+  expect([code, out === textOf(sent)]).toEqual([0, true]);
 });
 
 test("an existing file is replaced only with --force, and no partial file is left", async () => {

@@ -31,7 +31,14 @@ export async function* exportedLines(
   request: ExportEntriesRequest,
   signal?: AbortSignal,
 ): AsyncGenerator<readonly ExportLine[]> {
-  const so = { lastSequence: 0, lastLogged: 0, lastNote: "", removals: new Set<string>(), hasLog: false };
+  const so = {
+    lastSequence: 0,
+    lastLogged: 0,
+    lastNote: "",
+    removals: new Set<string>(),
+    hasLog: false,
+    hasEntry: false,
+  };
   const isNew = (line: ExportLine): boolean => {
     if (line.type === "log") {
       if (so.hasLog) return false;
@@ -42,8 +49,10 @@ export async function* exportedLines(
       // Skips only repetitions by a new stream, because the verifier must see everything else.
       if (cuts > 0 && line.entry.sequence <= so.lastSequence) return false;
       so.lastSequence = line.entry.sequence;
+      so.hasEntry = true;
     } else if (line.type === "removal") {
-      if (cuts > 0 && so.removals.has(line.note)) return false;
+      // One that is new behind entries is of entries that came before the cut.
+      if (cuts > 0 && (so.hasEntry || so.removals.has(line.note))) return false;
       so.removals.add(line.note);
     } else {
       // A new stream begins after the last entry, so it can only repeat the last checkpoint.

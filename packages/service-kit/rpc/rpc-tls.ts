@@ -9,6 +9,7 @@ export interface TlsFiles {
 }
 
 const REFRESH_INTERVAL_MS = 30_000;
+const PEM_BEGINNING = "-----BEGIN CERTIFICATE-----";
 /** At most 40 characters with the kind, as actor ids in the audit log. */
 const PERSON_NAME = /^URI:spiffe:\/\/gatehouse\/(operator|auditor)\/([a-z0-9][a-z0-9._-]{0,30})$/;
 /** In the audit log: `operator:ada`. */
@@ -30,7 +31,7 @@ interface Material {
   caCertificate: Buffer;
 }
 
-/** @throws if certificate and key do not match, as during a replacement. */
+/** @throws if certificate and key do not match, or the authority's file is not whole, as during a replacement. */
 function readMaterial(files: TlsFiles): Material {
   const material = {
     certificate: readFileSync(files.certFile),
@@ -40,7 +41,18 @@ function readMaterial(files: TlsFiles): Material {
   if (!new X509Certificate(material.certificate).checkPrivateKey(createPrivateKey(material.privateKey))) {
     throw new Error(`${files.keyFile} is not the key of ${files.certFile}`);
   }
+  if (!areCertificates(material.caCertificate)) throw new Error(`${files.caFile} is not PEM of certificates`);
   return material;
+}
+
+/** At least one, and each whole. TLS would trust those before the first that is not, and say nothing. */
+function areCertificates(pem: Buffer): boolean {
+  const [, ...each] = pem.toString().split(PEM_BEGINNING);
+  try {
+    return each.map((rest) => new X509Certificate(PEM_BEGINNING + rest)).length > 0;
+  } catch {
+    return false;
+  }
 }
 
 type CertificateProvider = Parameters<typeof experimental.createCertificateProviderChannelCredentials>[0];

@@ -1,5 +1,6 @@
 import { pino } from "pino";
 import { expect, test } from "vitest";
+import { callTimeLeftMs, withCallDeadline } from "../values/call-deadline.ts";
 import { repeat, untilSuccess } from "./repeat.ts";
 
 const logger = pino({ level: "silent" });
@@ -49,6 +50,25 @@ test("runSoon() runs a task early, also while it is running", async () => {
   finish();
   await expect.poll(() => runs, { interval: 1 }).toBe(2);
   finish();
+  await repetition.stop();
+});
+
+test("a task that a call has woken goes on without the call's deadline, and without its caller", async () => {
+  const timesLeft: (number | undefined)[] = [];
+  const repetition = repeat("t", 3_600_000, async () => void timesLeft.push(callTimeLeftMs()), logger);
+  const call = Promise.withResolvers<void>();
+  const served = withCallDeadline(
+    Date.now() + 60_000,
+    () => {
+      repetition.runSoon();
+      return call.promise;
+    },
+    { aborted: true },
+  );
+  await expect.poll(() => timesLeft.length, { interval: 1 }).toBe(1);
+  expect(timesLeft).toEqual([undefined]);
+  call.resolve();
+  await served;
   await repetition.stop();
 });
 

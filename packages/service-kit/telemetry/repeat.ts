@@ -1,4 +1,5 @@
 import { backOffMs } from "../values/back-off.ts";
+import { withCalls } from "../values/call-deadline.ts";
 import type { Logger } from "./logger.ts";
 
 export interface Repetition {
@@ -7,7 +8,7 @@ export interface Repetition {
   stop: () => Promise<void>;
 }
 
-/** Runs never overlap. Pauses vary by 10 %. Failures are logged. */
+/** Runs never overlap, and belong to no call, even if one has asked for them. Pauses vary by 10 %. Failures are logged. */
 export function repeat(
   name: string,
   intervalMs: number,
@@ -28,7 +29,7 @@ export function repeat(
   const run = () => {
     isRunning = true;
     isWanted = false;
-    running = task()
+    running = withCalls([], task)
       .catch((error: unknown) => logger.warn({ err: error, task: name }, "a repeated task failed"))
       .finally(() => {
         isRunning = false;

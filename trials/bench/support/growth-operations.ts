@@ -264,7 +264,7 @@ async function auditOperations(
     "key clean-up": async (round) => {
       await createKeyPartitions(audit, 3);
       const dropped = await dropKeyPartitions(audit, 31 + KEY_DAYS_TOO_OLD - 2 - round);
-      await deleteOldKeys(audit, daysAgo(31), 500);
+      await deleteOldKeys(audit, 31, 500);
       return Math.min(dropped, 1);
     },
   };
