@@ -246,7 +246,9 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     const { raw } = this.#reply;
     this.#mayRepeat = false;
     if (status < 200) {
-      if (status === HTTP_EARLY_HINTS && request.raw.httpVersion !== "1.0") {
+      // They are dropped while the client takes none: unlike a body, they cannot be stopped.
+      const isTaken = raw.writableLength < raw.writableHighWaterMark;
+      if (status === HTTP_EARLY_HINTS && isTaken && request.raw.httpVersion !== "1.0") {
         const link = passableHints(controller.rawHeaders as Buffer[]);
         if (link.length > 0)
           raw.writeEarlyHints({ link: link.map((each) => publicValue("link", each, this.#target)) });
