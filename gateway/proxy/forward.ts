@@ -307,6 +307,8 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, thrown: Error): void {
+    // Node says so of the body alone while an earlier answer of the connection is due.
+    if (thrown instanceof ClientGone) this.#failure ??= thrown;
     const wasSent = this.#wasSent;
     const failure = upstreamFailure(thrown, this.#state.kind !== "waiting");
     const isOurs = this.#failure !== undefined || thrown instanceof DomainError;

@@ -260,6 +260,30 @@ describe("an answer that streams ends with its token", () => {
   });
 });
 
+test("clients that leave in the middle of a body, behind an earlier call, are no failures of the upstream", async () => {
+  serve = (request, response) => {
+    if (request.url === "/a/ok") response.end("ok");
+    else request.resume();
+  };
+  const connections = ["one", "one", "two", "two", "three", "three"].map((user) => {
+    const connection = call("GET", "/a/earlier", user);
+    const head = ["POST /a/later HTTP/1.1", `Host: ${HOST}`, `Authorization: Bearer ${user}`];
+    connection.socket.write(`${head.join("\r\n")}\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n`);
+    return connection;
+  });
+  await expect.poll(() => underWay.size).toBe(2 * connections.length);
+  for (const { socket } of connections) socket.destroy();
+  await expect.poll(() => underWay.size).toBe(0);
+  const other = call("GET", "/a/ok", "four");
+  await expect.poll(() => statuses(other.text)).toEqual([200]);
+  const outcomes = () => gateway.entries.filter(({ kind }) => kind === "outcome");
+  await expect.poll(() => outcomes().length).toBe(connections.length);
+  for (const entry of outcomes()) {
+    expect(entry).toMatchObject({ outcome: "unknown", httpStatus: 499 });
+    expect(entry).not.toHaveProperty("errorCode");
+  }
+});
+
 describe("a caller's share of what is open", () => {
   test("a user with 1,200 slow uploads leaves room for another, and gets its own back", async () => {
     serve = (request, response) => {
