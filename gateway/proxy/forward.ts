@@ -320,7 +320,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
       if (!this.#reply.raw.writableEnded) this.#breakOff(failure.error);
       return;
     }
-    const isEffectUncertain = this.#failure === undefined ? failure.isEffectUncertain : wasSent;
+    const isEffectUncertain = isOurs ? wasSent : failure.isEffectUncertain;
     if (isEffectUncertain) noteUncertainEffect(this.#request);
     this.#reply.send(this.#failure ?? failure.error);
   }
