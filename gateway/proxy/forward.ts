@@ -303,7 +303,8 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
       if (raw.chunkedEncoding) raw.addTrailers(passableTrailers(trailers, this.#route));
       raw.end();
     }
-    if (raw.writableNeedDrain) this.#deps.stalls.watchReader(raw, this.minBytesPerS);
+    // An ended answer has no `drain` any more. One without a socket waits for an earlier one of its connection.
+    if (raw.socket !== null && raw.writableLength > 0) this.#deps.stalls.watchReader(raw, this.minBytesPerS);
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, thrown: Error): void {

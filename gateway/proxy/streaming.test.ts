@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { statuses } from "../testing/raw-socket.ts";
 import { HOST, routesOf, testGateway } from "../testing/test-gateway.ts";
 
@@ -298,6 +298,30 @@ test("early hints that a client does not take are dropped, and fill no memory", 
   connection.socket.destroy();
   await expect.poll(() => underWay.size).toBe(0);
 });
+
+test.each([{}, { "content-length": 2 }])(
+  "a client that takes nothing of the end of its answer is cut off, too: %j",
+  async (headers) => {
+    const { promise, resolve } = Promise.withResolvers<ServerResponse>();
+    gateway.app.server.once("request", (_request, response) => {
+      // As if the kernel had no room.
+      Object.assign(response.socket ?? {}, { _write: () => undefined, _writev: () => undefined });
+      resolve(response);
+    });
+    serve = (_request, response) => void response.writeHead(200, headers).end("ok");
+    const connection = dial();
+    onTestFinished(() => void connection.socket.destroy());
+    connection.socket.write(head("GET", "/events"));
+    const answered = await promise;
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
+    onTestFinished(() => void vi.useRealTimers());
+    await expect.poll(() => answered.writableEnded).toBe(true);
+    // After the answer has ended in all the gateway's callbacks.
+    await new Promise((ended) => void setImmediate(ended));
+    vi.advanceTimersByTime(31_000);
+    await expect.poll(() => answered.destroyed).toBe(true);
+  },
+);
 
 test("a client that takes nothing holds the upstream up, and not our memory", async () => {
   let written = 0;
