@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Dispatcher } from "undici";
-import { DomainError } from "#kit/values/errors.ts";
+import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import { HTTP_EARLY_HINTS } from "../edge/answers/http-errors.ts";
 import { answerHeaders } from "../edge/answers/standard-headers.ts";
 import { type AuditTrail, isOutcomeDue } from "../edge/audit.ts";
@@ -36,6 +36,8 @@ import { upstreamHeaders } from "./upstream-headers.ts";
 const MAX_COPIED_BYTES = 16_384;
 const SILENCE_MARGIN_MS = 5_000;
 const IDEMPOTENT: ReadonlySet<string> = new Set(["GET", "HEAD"]);
+/** They say that the call was not carried out (RFC 9110 §15.5.2), so clients renew their token and call again. */
+const CALLED_AGAIN: ReadonlySet<ErrorCode> = new Set(["token_expired", "token_invalid"]);
 
 /** What the proxy has decided on before a call goes to an upstream. */
 export interface ProxiedCall {
@@ -323,7 +325,14 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     }
     const isEffectUncertain = isOurs ? wasSent : failure.isEffectUncertain;
     if (isEffectUncertain) noteUncertainEffect(this.#request);
-    this.#reply.send(this.#failure ?? failure.error);
+    const error = this.#failure ?? failure.error;
+    this.#reply.send(isEffectUncertain ? this.#notToRepeat(error) : error);
+  }
+
+  #notToRepeat(error: unknown): unknown {
+    const isRepeated = error instanceof DomainError && CALLED_AGAIN.has(error.code);
+    if (!isRepeated || IDEMPOTENT.has(this.#request.method)) return error;
+    return new DomainError("upstream_timeout", undefined, { cause: error });
   }
 
   #breakOff(thrown: unknown): void {

@@ -218,15 +218,28 @@ describe("an answer that streams ends with its token", () => {
     },
   );
 
-  test("a call that waits for its answer is 401 when its token is revoked", async () => {
+  test("a reading call that waits for its answer is 401 when its token is revoked", async () => {
     serve = () => undefined;
-    const connection = call("POST", "/a", "one", "Content-Length: 0");
+    const connection = call("GET", "/a", "one");
     await expect.poll(() => underWay.size).toBe(1);
     verdicts.set("one", REVOKED);
     await expect.poll(() => statuses(connection.text)).toEqual([401]);
-    await expect.poll(() => gateway.entries.length).toBe(2);
-    expect(gateway.entries[1]).toMatchObject({ outcome: "unknown", errorCode: "token_invalid" });
+    expect(connection.text).toContain('"token_invalid"');
   });
+
+  test.each([REVOKED, EXPIRED])(
+    "a call that may have had its effect is not refused for its token, which a client would renew and call again: $reason",
+    async (verdict) => {
+      serve = () => undefined;
+      const connection = call("POST", "/a", "one", "Content-Length: 0");
+      await expect.poll(() => underWay.size).toBe(1);
+      verdicts.set("one", verdict);
+      await expect.poll(() => statuses(connection.text)).toEqual([504]);
+      expect(connection.text).toContain('"upstream_timeout"');
+      await expect.poll(() => gateway.entries.length).toBe(2);
+      expect(gateway.entries[1]).toMatchObject({ outcome: "unknown", httpStatus: 504 });
+    },
+  );
 
   test("a token that expires while its call waits for an answer does not end the call", async () => {
     serve = (_request, response) => void setTimeout(() => response.end("ok"), 3_000);
