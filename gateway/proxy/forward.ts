@@ -36,8 +36,12 @@ import { upstreamHeaders } from "./upstream-headers.ts";
 const MAX_COPIED_BYTES = 16_384;
 const SILENCE_MARGIN_MS = 5_000;
 const IDEMPOTENT: ReadonlySet<string> = new Set(["GET", "HEAD"]);
-/** They say that the call was not carried out (RFC 9110 §15.5.2), so clients renew their token and call again. */
-const CALLED_AGAIN: ReadonlySet<ErrorCode> = new Set(["token_expired", "token_invalid"]);
+/** 401 and 503. They say that the call was not carried out (RFC 9110 §15.5.2, docs/http.md), so clients make it again. */
+const CALLED_AGAIN: ReadonlySet<ErrorCode> = new Set([
+  "token_expired",
+  "token_invalid",
+  "service_unavailable",
+]);
 
 /** What the proxy has decided on before a call goes to an upstream. */
 export interface ProxiedCall {

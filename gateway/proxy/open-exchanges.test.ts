@@ -227,9 +227,13 @@ describe("an answer that streams ends with its token", () => {
     expect(connection.text).toContain('"token_invalid"');
   });
 
-  test.each([REVOKED, EXPIRED])(
-    "a call that may have had its effect is not refused for its token, which a client would renew and call again: $reason",
-    async (verdict) => {
+  test.each([
+    { why: "is revoked", verdict: REVOKED },
+    { why: "has expired", verdict: EXPIRED },
+    { why: "cannot be verified", verdict: new Error("token-service is away") },
+  ])(
+    "a call that may have had its effect gets no answer after which clients call again when its token $why",
+    async ({ verdict }) => {
       serve = () => undefined;
       const connection = call("POST", "/a", "one", "Content-Length: 0");
       await expect.poll(() => underWay.size).toBe(1);
