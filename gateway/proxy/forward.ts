@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Dispatcher } from "undici";
-import { DomainError } from "#kit/values/errors.ts";
+import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import { HTTP_EARLY_HINTS } from "../edge/answers/http-errors.ts";
 import { answerHeaders } from "../edge/answers/standard-headers.ts";
 import { type AuditTrail, isOutcomeDue } from "../edge/audit.ts";
@@ -36,6 +36,12 @@ import { upstreamHeaders } from "./upstream-headers.ts";
 const MAX_COPIED_BYTES = 16_384;
 const SILENCE_MARGIN_MS = 5_000;
 const IDEMPOTENT: ReadonlySet<string> = new Set(["GET", "HEAD"]);
+/** 401 and 503. They say that the call was not carried out (RFC 9110 §15.5.2, docs/http.md), so clients make it again. */
+const CALLED_AGAIN: ReadonlySet<ErrorCode> = new Set([
+  "token_expired",
+  "token_invalid",
+  "service_unavailable",
+]);
 
 /** What the proxy has decided on before a call goes to an upstream. */
 export interface ProxiedCall {
@@ -246,7 +252,9 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     const { raw } = this.#reply;
     this.#mayRepeat = false;
     if (status < 200) {
-      if (status === HTTP_EARLY_HINTS && request.raw.httpVersion !== "1.0") {
+      // They are dropped while the client takes none: unlike a body, they cannot be stopped.
+      const isTaken = raw.writableLength < raw.writableHighWaterMark;
+      if (status === HTTP_EARLY_HINTS && isTaken && request.raw.httpVersion !== "1.0") {
         const link = passableHints(controller.rawHeaders as Buffer[]);
         if (link.length > 0)
           raw.writeEarlyHints({ link: link.map((each) => publicValue("link", each, this.#target)) });
@@ -301,10 +309,13 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
       if (raw.chunkedEncoding) raw.addTrailers(passableTrailers(trailers, this.#route));
       raw.end();
     }
-    if (raw.writableNeedDrain) this.#deps.stalls.watchReader(raw, this.minBytesPerS);
+    // An ended answer has no `drain` any more. One without a socket waits for an earlier one of its connection.
+    if (raw.socket !== null && raw.writableLength > 0) this.#deps.stalls.watchReader(raw, this.minBytesPerS);
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, thrown: Error): void {
+    // Node says so of the body alone while an earlier answer of the connection is due.
+    if (thrown instanceof ClientGone) this.#failure ??= thrown;
     const wasSent = this.#wasSent;
     const failure = upstreamFailure(thrown, this.#state.kind !== "waiting");
     const isOurs = this.#failure !== undefined || thrown instanceof DomainError;
@@ -316,9 +327,16 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
       if (!this.#reply.raw.writableEnded) this.#breakOff(failure.error);
       return;
     }
-    const isEffectUncertain = this.#failure === undefined ? failure.isEffectUncertain : wasSent;
+    const isEffectUncertain = isOurs ? wasSent : failure.isEffectUncertain;
     if (isEffectUncertain) noteUncertainEffect(this.#request);
-    this.#reply.send(this.#failure ?? failure.error);
+    const error = this.#failure ?? failure.error;
+    this.#reply.send(isEffectUncertain ? this.#notToRepeat(error) : error);
+  }
+
+  #notToRepeat(error: unknown): unknown {
+    const isRepeated = error instanceof DomainError && CALLED_AGAIN.has(error.code);
+    if (!isRepeated || IDEMPOTENT.has(this.#request.method)) return error;
+    return new DomainError("upstream_timeout", undefined, { cause: error });
   }
 
   #breakOff(thrown: unknown): void {

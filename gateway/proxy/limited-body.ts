@@ -1,5 +1,6 @@
 import { type Readable, Transform } from "node:stream";
 import { DomainError } from "#kit/values/errors.ts";
+import { ClientGone } from "../edge/request/completion.ts";
 
 /** Fails with `payload_too_large`. Leaves the source open, so that the client can be answered. */
 export function limitedBody(source: Readable, maxBytes: number): Readable {
@@ -15,7 +16,7 @@ export function limitedBody(source: Readable, maxBytes: number): Readable {
   limited.on("error", () => undefined);
   const fail = (error: Error) => limited.destroy(error);
   source.once("error", fail);
-  source.once("aborted", () => fail(new Error("the client has gone")));
+  source.once("aborted", () => fail(new ClientGone()));
   limited.once("close", () => {
     source.unpipe(limited);
     // Must be read before the connection can be reused.

@@ -218,15 +218,32 @@ describe("an answer that streams ends with its token", () => {
     },
   );
 
-  test("a call that waits for its answer is 401 when its token is revoked", async () => {
+  test("a reading call that waits for its answer is 401 when its token is revoked", async () => {
     serve = () => undefined;
-    const connection = call("POST", "/a", "one", "Content-Length: 0");
+    const connection = call("GET", "/a", "one");
     await expect.poll(() => underWay.size).toBe(1);
     verdicts.set("one", REVOKED);
     await expect.poll(() => statuses(connection.text)).toEqual([401]);
-    await expect.poll(() => gateway.entries.length).toBe(2);
-    expect(gateway.entries[1]).toMatchObject({ outcome: "unknown", errorCode: "token_invalid" });
+    expect(connection.text).toContain('"token_invalid"');
   });
+
+  test.each([
+    { why: "is revoked", verdict: REVOKED },
+    { why: "has expired", verdict: EXPIRED },
+    { why: "cannot be verified", verdict: new Error("token-service is away") },
+  ])(
+    "a call that may have had its effect gets no answer after which clients call again when its token $why",
+    async ({ verdict }) => {
+      serve = () => undefined;
+      const connection = call("POST", "/a", "one", "Content-Length: 0");
+      await expect.poll(() => underWay.size).toBe(1);
+      verdicts.set("one", verdict);
+      await expect.poll(() => statuses(connection.text)).toEqual([504]);
+      expect(connection.text).toContain('"upstream_timeout"');
+      await expect.poll(() => gateway.entries.length).toBe(2);
+      expect(gateway.entries[1]).toMatchObject({ outcome: "unknown", httpStatus: 504 });
+    },
+  );
 
   test("a token that expires while its call waits for an answer does not end the call", async () => {
     serve = (_request, response) => void setTimeout(() => response.end("ok"), 3_000);
@@ -258,6 +275,30 @@ describe("an answer that streams ends with its token", () => {
     await expect.poll(() => other.isClosed).toBe(true);
     expect(connection.isClosed).toBe(false);
   });
+});
+
+test("clients that leave in the middle of a body, behind an earlier call, are no failures of the upstream", async () => {
+  serve = (request, response) => {
+    if (request.url === "/a/ok") response.end("ok");
+    else request.resume();
+  };
+  const connections = ["one", "one", "two", "two", "three", "three"].map((user) => {
+    const connection = call("GET", "/a/earlier", user);
+    const head = ["POST /a/later HTTP/1.1", `Host: ${HOST}`, `Authorization: Bearer ${user}`];
+    connection.socket.write(`${head.join("\r\n")}\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n`);
+    return connection;
+  });
+  await expect.poll(() => underWay.size).toBe(2 * connections.length);
+  for (const { socket } of connections) socket.destroy();
+  await expect.poll(() => underWay.size).toBe(0);
+  const other = call("GET", "/a/ok", "four");
+  await expect.poll(() => statuses(other.text)).toEqual([200]);
+  const outcomes = () => gateway.entries.filter(({ kind }) => kind === "outcome");
+  await expect.poll(() => outcomes().length).toBe(connections.length);
+  for (const entry of outcomes()) {
+    expect(entry).toMatchObject({ outcome: "unknown", httpStatus: 499 });
+    expect(entry).not.toHaveProperty("errorCode");
+  }
 });
 
 describe("a caller's share of what is open", () => {

@@ -298,6 +298,18 @@ test("a body beyond the route's limit is 413, announced or not", async () => {
   expect((await call({ method: "POST", path: "/small", body: "1234567890" })).status).toBe(200);
 });
 
+test("a body that grows beyond the limit once a part of it was forwarded may have had an effect", async () => {
+  serve = (request) => void request.resume();
+  const endless = begin({ method: "POST", path: "/small", headers: { "transfer-encoding": "chunked" } });
+  endless.write("12345");
+  await expect.poll(() => served.length).toBe(1);
+  endless.write("678901");
+  const [response] = (await once(endless, "response")) as [IncomingMessage];
+  endless.destroy();
+  expect(response.statusCode).toBe(413);
+  expect(await outcome()).toMatchObject({ outcome: "unknown", errorCode: "payload_too_large" });
+});
+
 test("an upstream that is not there is 502, and nothing was done", async () => {
   const answer = await call({ method: "POST", path: "/gone", body: "x" });
   expect([answer.status, codeOf(answer)]).toEqual([502, "upstream_unavailable"]);

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { statuses } from "../testing/raw-socket.ts";
 import { HOST, routesOf, testGateway } from "../testing/test-gateway.ts";
 
@@ -29,6 +29,7 @@ beforeAll(async () => {
     routes: routesOf([
       { ...route, prefix: "/a", timeoutMs: 2_000 },
       { ...route, prefix: "/slow", timeoutMs: 2_000, minBodyBytesPerS: 500 },
+      { ...route, prefix: "/hints", timeoutMs: 60_000 },
       { ...route, prefix: "/events", timeoutMs: 1_000, idleTimeoutMs: 120_000 },
     ]),
     nextRecorder: () => ({
@@ -273,6 +274,54 @@ test.each([
   await expect.poll(() => connection.text.endsWith(end)).toBe(true);
   for (const { socket } of [connection, other]) socket.destroy();
 });
+
+test("early hints that a client does not take are dropped, and fill no memory", async () => {
+  const { promise, resolve } = Promise.withResolvers<ServerResponse>();
+  gateway.app.server.once("request", (_request, response) => resolve(response));
+  const hint = `HTTP/1.1 103 Early Hints\r\nLink: </${"a".repeat(8_000)}>; rel=preload\r\n\r\n`.repeat(8);
+  let written = 0;
+  serve = ({ socket }) => {
+    const more = () => {
+      while (written < 30_000_000 && !socket.destroyed) {
+        written += hint.length;
+        if (!socket.write(hint)) return void socket.once("drain", more);
+      }
+    };
+    more();
+  };
+  const connection = dial();
+  onTestFinished(() => void connection.socket.destroy());
+  connection.socket.pause();
+  connection.socket.write(head("GET", "/hints"));
+  await expect.poll(() => written).toBeGreaterThanOrEqual(30_000_000);
+  expect((await promise).writableLength).toBeLessThan(1_000_000);
+  connection.socket.destroy();
+  await expect.poll(() => underWay.size).toBe(0);
+});
+
+test.each([{}, { "content-length": 2 }])(
+  "a client that takes nothing of the end of its answer is cut off, too: %j",
+  async (headers) => {
+    const { promise, resolve } = Promise.withResolvers<ServerResponse>();
+    gateway.app.server.once("request", (_request, response) => {
+      // As if the kernel had no room.
+      Object.assign(response.socket ?? {}, { _write: () => undefined, _writev: () => undefined });
+      resolve(response);
+    });
+    serve = (_request, response) => void response.writeHead(200, headers).end("ok");
+    const connection = dial();
+    onTestFinished(() => void connection.socket.destroy());
+    connection.socket.write(head("GET", "/events"));
+    const answered = await promise;
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
+    onTestFinished(() => void vi.useRealTimers());
+    await expect.poll(() => answered.writableEnded).toBe(true);
+    // After the answer has ended in all the gateway's callbacks.
+    await new Promise((ended) => void setImmediate(ended));
+    vi.advanceTimersByTime(31_000);
+    await expect.poll(() => answered.destroyed).toBe(true);
+  },
+);
 
 test("a client that takes nothing holds the upstream up, and not our memory", async () => {
   let written = 0;

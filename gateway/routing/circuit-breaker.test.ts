@@ -44,6 +44,25 @@ test("an abandoned trial leaves its place to the next", () => {
   expect(breaker.letThrough(1_000)).toBe(true);
 });
 
+test("a trial that does not end keeps the others out for 5 s only", () => {
+  const breaker = opened();
+  expect(breaker.letThrough(1_000)).toBe(true);
+  expect([breaker.letThrough(5_999), breaker.letThrough(6_000), breaker.letThrough(6_000)]).toEqual([
+    false,
+    true,
+    false,
+  ]);
+  // It may have been open all the time.
+  breaker.succeeded();
+  expect([breaker.state, breaker.letThrough(6_000)]).toEqual(["closed", true]);
+});
+
+test("a call from before it opened that is abandoned late shortens no pause", () => {
+  const breaker = opened();
+  breaker.abandoned();
+  expect(breaker.letThrough(999)).toBe(false);
+});
+
 test("what fails late, of calls from before it opened, does not lengthen the pause", () => {
   const breaker = opened();
   breaker.failed(900);

@@ -5,9 +5,11 @@ const FAILURES_TO_OPEN = 5;
 const FAILURES_THAT_COUNT = 2;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
+/** A trial that lasts, for example an upload, keeps the others out no longer: its caller decides when it ends. */
+const TRIAL_MS = 5_000;
 
 /**
- * Opens after five failures in a row, at most two per caller. After a pause it allows one trial call at a time;
+ * Opens after five failures in a row, at most two per caller. After a pause it allows one trial call, and another after each 5 s;
  * a failed trial doubles the pause. Each admitted call must end in `succeeded`, `failed` or `abandoned`.
  */
 export class CircuitBreaker {
@@ -25,8 +27,9 @@ export class CircuitBreaker {
   /** @param nowMs of a monotonic clock. */
   letThrough(nowMs: number): boolean {
     if (!this.#isOpen) return true;
-    if (this.#isTrying || nowMs < this.#closedAgainMs) return false;
+    if (nowMs < this.#closedAgainMs) return false;
     this.#isTrying = true;
+    this.#closedAgainMs = nowMs + TRIAL_MS;
     return true;
   }
 
@@ -59,6 +62,8 @@ export class CircuitBreaker {
   }
 
   abandoned(): void {
+    if (!this.#isTrying) return;
     this.#isTrying = false;
+    this.#closedAgainMs = 0;
   }
 }

@@ -47,7 +47,7 @@ export class ProxyTable {
     this.replace(routes);
     metrics.gauge(
       "gatehouse_upstream_circuit",
-      "Circuit breaker of an upstream: 0 closed, 1 half-open (one trial call at a time), 2 open (no calls).",
+      "Circuit breaker of an upstream: 0 closed, 1 half-open (a trial call is under way), 2 open (no calls).",
       ["upstream"],
       (gauge) => {
         gauge.reset();

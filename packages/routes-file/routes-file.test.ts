@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { readOwnRoutes } from "#access-file/own-routes.ts";
 import { ConfigError } from "#kit/config/config.ts";
 import { parseRoutesFile } from "./routes-file.ts";
 
@@ -172,6 +173,14 @@ test.each([
 ])("the prefix %s is refused", (prefix) => {
   const text = `routes: [{ prefix: '${prefix}', upstream: 'http://a', methods: { GET: { roles: [USER] } } }]`;
   expect(problemsOf(text)).toHaveLength(1);
+});
+
+test("no prefix takes a path that the gateway serves itself", () => {
+  const isTaken = (prefix: string) =>
+    problemsOf(`routes: [{ prefix: '${prefix}', upstream: 'http://a', methods: { GET: { roles: [USER] } } }]`)
+      .length > 0;
+  const first = new Set(readOwnRoutes().map(({ path }) => path.split("/", 2).join("/")));
+  expect([...first].filter((prefix) => !isTaken(prefix))).toEqual([]);
 });
 
 test.each(["http://a/path", "http://user:pass@a", "http://a?x", "a:80"])(

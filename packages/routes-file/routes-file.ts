@@ -5,7 +5,8 @@ import { AUDIENCE_FORM, isAudience, isSameAudience } from "#kit/values/audience.
 import { isJsonPointer } from "#kit/values/json-pointer.ts";
 
 /** Paths of the gateway, and of later versions. */
-const OWN_PATHS = /^\/(?:auth|admin|oauth|account|console|docs|openapi|healthz|readyz|metrics|v\d+)(?:\/|$)/;
+const OWN_PATHS =
+  /^\/(?:auth|admin|oauth|account|console|docs|openapi|ssf|healthz|readyz|metrics|v\d+)(?:\/|$)/;
 const DEFAULT_TIMEOUT_MS = 10_000;
 const DEFAULT_BODY_LIMIT_BYTES = 16 * 1024 * 1024;
 const DEFAULT_TOTAL_TIMEOUT_MS = 120_000;
