@@ -310,12 +310,16 @@ test.each(each.filter(([, { body }]) => body?.content[JSON_TYPE] !== undefined))
         pathOf(operation),
         fc.oneof(valid(schema), nearlyValid(schema)),
         async (path, body) => {
+          const text = JSON.stringify(body);
           const response = await called(operation, {
             url: path,
             headers: { ...admission(operation), "content-type": JSON_TYPE },
-            body: JSON.stringify(body),
+            body: text,
           });
-          const isAllowed = checker.allowsBody(operation.method, operation.path, JSON_TYPE, body);
+          // The name is refused everywhere, also where a document takes members of any name.
+          const isAllowed =
+            !text.includes('"__proto__":') &&
+            checker.allowsBody(operation.method, operation.path, JSON_TYPE, body);
           if (!isAllowed) refused += 1;
           expect([response.statusCode < 400, body]).toEqual([isAllowed, body]);
         },
