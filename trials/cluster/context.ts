@@ -111,8 +111,8 @@ export function changedBy(output: string): string[] {
     );
 }
 
-/** Two replicas of everything, and the load's way to the gateway. */
-export async function applyTrial(kubectl: Kubectl): Promise<void> {
-  await kubectl(["apply", "--kustomize", import.meta.dirname]);
+/** Two replicas of everything, and the load's way to the gateway. @param way names the folder of the manifests. */
+export async function applyTrial(kubectl: Kubectl, way: string): Promise<void> {
+  await kubectl(["apply", "--kustomize", join(import.meta.dirname, way)]);
   for (const workload of WORKLOADS) await settled(kubectl, workload);
 }

@@ -16,12 +16,14 @@ export interface LoadSettings {
   rate: number;
   /** The share of the calls that are logins. */
   logins: number;
+  /** Of the gateway, or of the proxy in front of it. */
+  url: string;
   host: string;
   /** Different for each load, because its users register. */
   run: string;
 }
 
-/** The pod that calls the gateway through its Service, with the programs that it runs. @param image has Node.js. */
+/** The pod that calls the gateway, with the programs that it runs. @param image has Node.js. */
 export function loadPod(image: string, settings: LoadSettings): Manifest[] {
   const labels = { "app.kubernetes.io/name": LOAD, "app.kubernetes.io/part-of": "gatehouse" };
   const metadata = { name: LOAD, namespace: NAMESPACE, labels };
@@ -29,6 +31,7 @@ export function loadPod(image: string, settings: LoadSettings): Manifest[] {
   const environment = {
     RATE: String(settings.rate),
     LOGINS: String(settings.logins),
+    GATEWAY_URL: settings.url,
     GATEWAY_HOST: settings.host,
     RUN: settings.run,
   };

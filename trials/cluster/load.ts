@@ -19,8 +19,8 @@ import { BUCKETS_MS, type LoadLine } from "./load-lines.ts";
  */
 
 const RATE = Number(process.env.RATE);
-const URL_OF_GATEWAY = new URL(process.env.GATEWAY_URL ?? "http://gateway");
-const HOST = process.env.GATEWAY_HOST ?? "localhost:8080";
+const URL_OF_GATEWAY = new URL(process.env.GATEWAY_URL ?? "");
+const HOST = process.env.GATEWAY_HOST ?? "";
 const RUN = process.env.RUN ?? String(Date.now());
 /** Of all calls. */
 const LOGINS = Number(process.env.LOGINS ?? "0.05");

@@ -23,7 +23,11 @@ const EXIT_USAGE = 64;
 /** For calls that were under way, and what a disturbance leaves behind. */
 const AFTERWARDS_MS = 10_000;
 const IMAGE = "gatehouse:0.1.0";
-const HOST = "localhost:8080";
+/** The ways to the gateway, with the folders of their manifests. */
+const WAYS = {
+  direct: { url: "http://gateway", host: "localhost:8080" },
+  contour: { url: "http://envoy.projectcontour", host: "auth.example.com" },
+} as const;
 /** These have no setting of their own. */
 const ORDINARY = [
   "baseline",
@@ -51,6 +55,7 @@ function settingsOf(args: readonly string[]) {
       logins: { type: "string", default: "0.05" },
       only: { type: "string" },
       workloads: { type: "string" },
+      way: { type: "string", default: "direct" },
       "at-once": { type: "boolean", default: false },
       times: { type: "string", default: "1" },
       "baseline-seconds": { type: "string", default: "30" },
@@ -62,6 +67,8 @@ function settingsOf(args: readonly string[]) {
   const { make: tool, "other-image": otherImage, "kill-with": killWith } = values;
   const make = (["kind", "k3d"] as const).find((each) => each === tool);
   if (tool !== make) throw new TrialRefused("--make takes kind or k3d");
+  const way = (Object.keys(WAYS) as (keyof typeof WAYS)[]).find((each) => each === values.way);
+  if (way === undefined) throw new TrialRefused(`--way takes ${Object.keys(WAYS).join(" or ")}`);
   const rate = Number(values.rate);
   if (!(rate >= 1 && rate <= 5_000)) throw new TrialRefused("--rate takes 1 to 5000 calls a second");
   const logins = Number(values.logins);
@@ -72,6 +79,7 @@ function settingsOf(args: readonly string[]) {
     context: values.context,
     output: values.output,
     make,
+    way,
     rate,
     logins,
     times,
@@ -128,7 +136,7 @@ function sayResult(result: Result): void {
 
 async function main(args: readonly string[]): Promise<void> {
   const settings = settingsOf(args);
-  const { make, rate, logins } = settings;
+  const { make, way, rate, logins } = settings;
   const context =
     make === undefined ? chooseContext(await contexts(), settings.context) : await makeCluster(make);
   const kubectl = createKubectl(context);
@@ -143,9 +151,9 @@ async function main(args: readonly string[]): Promise<void> {
   });
   for (const image of [IMAGE, settings.otherImage]) if (image !== undefined) await loadImage(context, image);
   if (!wasInstalled) await install(kubectl, say);
-  await applyTrial(kubectl);
+  await applyTrial(kubectl, way);
   const image = await imageOf(kubectl);
-  const load = await startLoad(kubectl, image, { rate, logins, host: HOST, run: String(Date.now()) });
+  const load = await startLoad(kubectl, image, { rate, logins, ...WAYS[way], run: String(Date.now()) });
   say(`the load is on: ${rate} calls a second`);
   const results: Result[] = [];
   try {
