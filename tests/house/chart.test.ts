@@ -213,7 +213,7 @@ describe.skipIf(!hasHelm)("the chart (skipped without helm and kubectl)", { time
     const own = {
       gatewayApi: { enabled: false },
       ingress: { enabled: true },
-      proxyNamespace: "ingress-nginx",
+      proxyNamespace: "projectcontour",
     };
     expect(Object.fromEntries(plain(template(own)))).toEqual(Object.fromEntries(expected));
   });
