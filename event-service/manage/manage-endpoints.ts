@@ -36,7 +36,7 @@ export interface ManageDeps {
   events: EventSource;
   keys: SecretKeys;
   networks: readonly ReachableNetwork[];
-  /** @returns those that are active clients with the permission. @throws {DomainError} `service_unavailable`. */
+  /** @param clientIds at most 100. @returns those that are active clients with the permission. @throws {DomainError} `service_unavailable`. */
   filterReceivers(clientIds: readonly string[]): Promise<string[]>;
   /** Of events. */
   source: string;
