@@ -717,3 +717,15 @@ test("a stream that its receiver has disabled is told nothing, whatever an admin
   await untilNoneSends(one);
   expect(shop.received).toEqual([]);
 });
+
+test("a stream that its receiver disables while an administrator makes it active stays disabled", async () => {
+  const one = await replica();
+  const stream = await createStream(one.manage, client, {});
+  await pause(one, stream);
+  one.identityService.filterReceivers = async (ids) => {
+    await setStreamStatus(one.manage, at(stream), "disabled");
+    return [...ids];
+  };
+  await expect(resume(one, stream)).rejects.toMatchObject({ code: "conflict" });
+  expect(await getStream(one.manage, at(stream))).toMatchObject({ pausedReason: "disabled" });
+});
