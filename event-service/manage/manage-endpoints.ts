@@ -54,7 +54,7 @@ const NAME = /^(?!\s)\P{C}{1,100}(?<!\s)$/u;
 /** A parser of URLs removes or escapes them; PostgreSQL refuses NUL. */
 export const CONTROL = /\p{C}/u;
 /** A type, or the beginning of types. */
-const TYPE = /^gatehouse\.(?:[a-z0-9_.]{1,128}|[a-z0-9_.]{0,127}\*)$/;
+const TYPE = /^gatehouse\.(?:[a-z0-9_.-]{1,128}|[a-z0-9_.-]{0,127}\*)$/;
 
 /** With the number of deliveries that wait. */
 export interface ShownEndpoint extends Endpoint {
