@@ -120,6 +120,18 @@ test("an endpoint gets the types that it asked for, from its making on", async (
   await expect.poll(() => sequences(shop)).toEqual([5, 7]);
 });
 
+test("a type may be that of a forwarded call whose action has a hyphen, as a routes file allows it", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  await endpointAt(shop, one, { types: ["gatehouse.payments.bulk-create.v1", "gatehouse.pay-outs.*"] });
+  logs.add(
+    { action: "payments.bulk-create" },
+    { action: "payments.bulk" },
+    { action: "pay-outs.create" },
+    { action: "pay.create" },
+  );
+  await expect.poll(() => sequences(shop).toSorted()).toEqual([1, 3]);
+});
+
 test("events of one subject come in order, also behind one that fails; those of others do not wait for it", async () => {
   const [shop, one] = [await receiver(), await replica()];
   await endpointAt(shop, one);

@@ -54,7 +54,7 @@ export async function updateStreamStatus(
   `;
 }
 
-/** Who is sent something, or may be: at most a hundred. */
+/** Who is sent something, or may be. */
 export async function selectReceivers(sql: Sql): Promise<string[]> {
   const rows = await sql<{ clientId: string }[]>`
     select client_id as "clientId" from endpoints where client_id is not null and (status = 'active' or paused_reason = 'asked')

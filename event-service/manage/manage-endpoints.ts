@@ -36,7 +36,7 @@ export interface ManageDeps {
   events: EventSource;
   keys: SecretKeys;
   networks: readonly ReachableNetwork[];
-  /** @returns those that are active clients with the permission. @throws {DomainError} `service_unavailable`. */
+  /** @param clientIds at most 100. @returns those that are active clients with the permission. @throws {DomainError} `service_unavailable`. */
   filterReceivers(clientIds: readonly string[]): Promise<string[]>;
   /** Of events. */
   source: string;
@@ -54,7 +54,7 @@ const NAME = /^(?!\s)\P{C}{1,100}(?<!\s)$/u;
 /** A parser of URLs removes or escapes them; PostgreSQL refuses NUL. */
 export const CONTROL = /\p{C}/u;
 /** A type, or the beginning of types. */
-const TYPE = /^gatehouse\.(?:[a-z0-9_.]{1,128}|[a-z0-9_.]{0,127}\*)$/;
+const TYPE = /^gatehouse\.(?:[a-z0-9_.-]{1,128}|[a-z0-9_.-]{0,127}\*)$/;
 
 /** With the number of deliveries that wait. */
 export interface ShownEndpoint extends Endpoint {
@@ -150,6 +150,9 @@ export async function changeEndpoint(
   const at = deps.now();
   const changed = await transaction(deps.sql, async (tx) => {
     const before = await lockEndpoint(tx, id);
+    // Asked under the lock: its receiver may have disabled it just now.
+    if (status === "active" && before?.pausedReason === "disabled")
+      throw new DomainError("conflict", "Its receiver has disabled the stream");
     const url = change.url === before?.url ? undefined : change.url;
     const after = await updateEndpoint(tx, id, { ...change, url }, at);
     if (after !== undefined && after.clientId !== null && after.status !== before?.status) {
@@ -161,11 +164,10 @@ export async function changeEndpoint(
   return shown(deps, changed);
 }
 
-/** A stream is made active only if its receiver wants it and may receive. @throws {DomainError} `conflict`, `service_unavailable`. */
+/** A stream is made active only if its receiver may receive. @throws {DomainError} `conflict`, `service_unavailable`. */
 async function assertMayReceive({ sql, filterReceivers }: ManageDeps, id: string): Promise<void> {
-  const { clientId = null, pausedReason } = (await findEndpoint(sql, id)) ?? {};
+  const { clientId = null } = (await findEndpoint(sql, id)) ?? {};
   if (clientId === null) return;
-  if (pausedReason === "disabled") throw new DomainError("conflict", "Its receiver has disabled the stream");
   if ((await filterReceivers([clientId])).length === 0)
     throw new DomainError("conflict", "Its client may not receive signals");
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { transaction } from "#kit/database/postgres.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { newKey, type Receiver, startReceiver, startReplica } from "../delivery/replica.fixture.ts";
 import { tellPauses } from "../delivery/tell-pauses.ts";
@@ -529,6 +530,36 @@ test("streams take no room of webhooks, and those whose clients have lost their 
   await expect(createStream(one.manage, randomUUID(), {})).rejects.toMatchObject({ code: "conflict" });
 });
 
+test("a client's right is asked also when more streams are active than are asked about at once", async () => {
+  const one = await replica();
+  for (let n = 0; n < 100; n += 1) await createStream(one.manage, randomUUID(), {});
+  let forbidden: readonly string[] = [];
+  one.identityService.filterReceivers = async (ids) => ids.filter((id) => !forbidden.includes(id));
+  const all = await database.ownerSql<{ id: string; clientId: string }[]>`
+    select id, client_id as "clientId" from endpoints`;
+  const [first = { id: "", clientId: "" }, lost = first, other = first] = all;
+  forbidden = [first.clientId];
+  await pauseForbiddenStreams(one.manage);
+  await createStream(one.manage, client, {});
+  // The first has its right again, and takes the room of nobody.
+  forbidden = [];
+  await setStreamStatus(one.manage, { clientId: first.clientId, streamId: first.id }, null);
+  forbidden = [lost.clientId, client];
+  one.identityService.filterReceivers = async (ids) => {
+    if (ids.length > 100) throw new DomainError("validation_failed");
+    return ids.filter((id) => !forbidden.includes(id));
+  };
+  await pauseForbiddenStreams(one.manage);
+  const stateOf = async (clientId: string) =>
+    (await getStream(one.manage, { clientId, streamId: "" })).pausedReason;
+  expect(await Promise.all([lost.clientId, client, first.clientId, other.clientId].map(stateOf))).toEqual([
+    "forbidden",
+    "forbidden",
+    null,
+    null,
+  ]);
+});
+
 test.each([
   ["an internal address", { delivery: { pushUrl: "https://10.0.0.1/" } }, "delivery.endpoint_url"],
   [
@@ -685,4 +716,16 @@ test("a stream that its receiver has disabled is told nothing, whatever an admin
   await expect(resume(one, stream)).rejects.toMatchObject({ code: "conflict" });
   await untilNoneSends(one);
   expect(shop.received).toEqual([]);
+});
+
+test("a stream that its receiver disables while an administrator makes it active stays disabled", async () => {
+  const one = await replica();
+  const stream = await createStream(one.manage, client, {});
+  await pause(one, stream);
+  one.identityService.filterReceivers = async (ids) => {
+    await setStreamStatus(one.manage, at(stream), "disabled");
+    return [...ids];
+  };
+  await expect(resume(one, stream)).rejects.toMatchObject({ code: "conflict" });
+  expect(await getStream(one.manage, at(stream))).toMatchObject({ pausedReason: "disabled" });
 });

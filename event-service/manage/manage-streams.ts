@@ -68,6 +68,8 @@ export interface StreamName {
 }
 
 const MAX_STREAMS = 100;
+/** Of clients whose right is asked for at once: identity-service refuses more. */
+const MAX_ASKED = 100;
 const MAX_TYPES = 50;
 const MAX_TYPE = 256;
 const MAX_DESCRIPTION = 100;
@@ -230,11 +232,14 @@ export async function pauseForbiddenStreams({
   sql,
   filterReceivers,
 }: Pick<StreamDeps, "sql" | "filterReceivers">): Promise<void> {
-  const clientIds = await selectReceivers(sql);
-  if (clientIds.length === 0) return;
-  const allowed = new Set(await filterReceivers(clientIds));
-  const lost = clientIds.filter((id) => !allowed.has(id));
-  if (lost.length > 0) await forbidStreams(sql, lost);
+  const receivers = await selectReceivers(sql);
+  // There may be more than `MAX_STREAMS`: a stream that was forbidden and is active again took nobody's room.
+  for (let from = 0; from < receivers.length; from += MAX_ASKED) {
+    const clientIds = receivers.slice(from, from + MAX_ASKED);
+    const allowed = new Set(await filterReceivers(clientIds));
+    const lost = clientIds.filter((id) => !allowed.has(id));
+    if (lost.length > 0) await forbidStreams(sql, lost);
+  }
 }
 
 export interface Poll {

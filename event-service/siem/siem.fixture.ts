@@ -8,6 +8,7 @@ import { gunzipSync } from "node:zlib";
 import type { Sql } from "#kit/database/postgres.ts";
 import { createLogger } from "#kit/telemetry/logger.ts";
 import { type Repetition, repeat } from "#kit/telemetry/repeat.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import type { WholeEntry } from "../stream/audit-log-client.ts";
 import type { LogsInMemory } from "../stream/event.fixture.ts";
 import type { StreamEntry } from "../stream/event.ts";
@@ -31,7 +32,8 @@ export function startSiem(
   const logger = createLogger("event-service", "info", { write: (line) => void lines.push(line) });
   const events = new EventSource({ follow: logs.follow, source: "https://auth.example.com", logger });
   const readLog = async (log: number, after: number, limit: number) => {
-    const { entries, next } = await logs.follow({ [log]: after }, limit);
+    const { entries, next, away } = await logs.follow({ [log]: after }, limit);
+    if (away.includes(log)) throw new DomainError("service_unavailable");
     return {
       entries: entries.filter((entry) => entry.log === log).map(toWholeEntry),
       next: next[log] ?? after,

@@ -135,6 +135,23 @@ test("a receiver that ends first may have read nothing", async () => {
   expect(await stored()).toMatchObject({ places: {} });
 });
 
+test("what was sent counts also while another log is away, and is not sent again", async () => {
+  receiver.behave((socket) => socket.destroy());
+  add(2);
+  add(3, 7);
+  await replica({ periodMs: LONG_MS });
+  await expect.poll(stored).toMatchObject({ problem: expect.stringMatching(/./), places: {} });
+  logs.away.add(7);
+  const { connections } = receiver.state;
+  // The next connection may be of entries that were read before.
+  await expect.poll(() => receiver.state.connections).toBeGreaterThan(connections + 1);
+  receiver.behave();
+  await expect.poll(stored).toMatchObject({ places: { 0: 2 } });
+  expect(inOrder()).toEqual(upTo(2));
+  logs.away.delete(7);
+  await expect.poll(inOrder).toEqual([...upTo(2), ...upTo(3, 7)]);
+});
+
 test("a receiver that never reads, and one that never ends, is a problem in time", async () => {
   receiver.behave((socket) => socket.pause());
   logs.add(...Array.from({ length: 30_000 }, () => ({ reason: "x".repeat(200) })));

@@ -44,7 +44,10 @@ export function openSyslogCollector(options: SyslogOptions): Collector {
           else await connection.write(entries.map((entry) => toSyslogFrame(entry, hostname)).join(""));
           unconfirmed += entries.length;
           if (unconfirmed >= MAX_UNCONFIRMED || performance.now() >= endMs) break;
-          read = await reader.after(read.next, MAX_READ);
+          // What was sent counts although no more can be read: the next run says why.
+          const more = await reader.after(read.next, MAX_READ).catch(() => undefined);
+          if (more === undefined) break;
+          read = more;
         }
         await connection.end();
         return read.next;

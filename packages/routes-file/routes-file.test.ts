@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { readOwnRoutes } from "#access-file/own-routes.ts";
+import { MAX_LENGTH } from "#audit-client/stream/audit-entry.ts";
 import { ConfigError } from "#kit/config/config.ts";
 import { parseRoutesFile } from "./routes-file.ts";
 
@@ -32,6 +33,14 @@ test("a method demands permissions, roles or nothing of them", () => {
     "permissions: [a:b], auth: authenticated",
   ])
     expect(problemsOf(text(access)), access).toHaveLength(1);
+});
+
+test("an action is no longer than what the audit log keeps of it: two that it cuts would be one", () => {
+  const text = (action: string) =>
+    `routes: [{ prefix: /a, upstream: 'http://a', methods: { POST: { roles: [USER], action: ${action} } } }]`;
+  const longest = `a.${"b".repeat(MAX_LENGTH.action - 2)}`;
+  expect(parseRoutesFile(text(longest))[0]?.methods.POST?.action).toBe(longest);
+  expect(problemsOf(text(`${longest}b`))).toHaveLength(1);
 });
 
 test("the routes of a local Gatehouse can be used", () => {

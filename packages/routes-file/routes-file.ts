@@ -57,10 +57,12 @@ const permissions = z
   .array(z.string().regex(PERMISSION_NAME, "must be like payments:read"))
   .min(1, "must demand at least one permission")
   .max(16);
+/** The audit log cuts a longer one. */
+const MAX_ACTION_CHARACTERS = 64;
 /** Audit action: `payments.create`. Required for mutating methods. */
 const action = z
   .string()
-  .max(100)
+  .max(MAX_ACTION_CHARACTERS)
   .regex(/^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)+$/, "must be like payments.create");
 const MIN_PROOF_AGE_S = 30;
 const MAX_PROOF_AGE_S = 30 * 86_400;

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, request, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
+import { setImmediate } from "node:timers/promises";
 import express, { type NextFunction, type Request, type Response } from "express";
 import { afterEach, expect, test } from "vitest";
 import { DomainError } from "#kit/values/errors.ts";
@@ -101,6 +102,29 @@ test("a refusal is answered as the gateway does, and names neither what is away 
   });
   expect(await refused("user", "HEAD")).toBe("");
 });
+
+test.each(["answer", "next"] as const)(
+  "what the application has answered meanwhile stays, and a refusal after it ends no process (onRefusal %s)",
+  async (onRefusal) => {
+    const late = Promise.withResolvers<Verification>();
+    const slow = { ...verifier, verify: () => late.promise };
+    const guard = expressBearerAuth({ verifier: slow, auth: "authenticated", onRefusal });
+    const passed: unknown[] = [];
+    const url = await serve((request, response) => {
+      guard(request, response, (error) => passed.push(error));
+      response.writeHead(503).end("too slow");
+    });
+    const answer = await fetch(url, { headers: { authorization: "Bearer user" } });
+    expect([answer.status, await answer.text()]).toEqual([503, "too slow"]);
+    const unhandled: unknown[] = [];
+    const note = (error: unknown) => unhandled.push(error);
+    process.on("unhandledRejection", note);
+    late.reject(new DomainError("service_unavailable"));
+    await setImmediate();
+    process.off("unhandledRejection", note);
+    expect([unhandled, passed]).toEqual([[], []]);
+  },
+);
 
 test.each(["answer", "next"] as const)("an Express application with onRefusal %s", async (onRefusal) => {
   const seen: unknown[] = [];

@@ -40,6 +40,8 @@ export function expressBearerAuth({
       (error: unknown) => {
         const refusal = httpRefusal(error, request.headers.authorization);
         if (refusal === undefined) return next(error);
+        // The application has given up the call meanwhile, and an error that is thrown here would end the process.
+        if (response.headersSent) return;
         for (const [name, value] of refusal.headers) response.setHeader(name, value);
         if (onRefusal === "next") return next(withStatus(error, refusal));
         response.statusCode = refusal.statusCode;

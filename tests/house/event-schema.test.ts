@@ -56,7 +56,7 @@ const event = z
     specversion: z.literal("1.0"),
     id: z.uuid().meta({ description: "The same in every attempt. The entry of the audit log has it too." }),
     source: z.url().meta({ description: "The gateway's public origin." }),
-    type: z.string().regex(/^gatehouse\.[a-z0-9_.]+\.v1$/),
+    type: z.string().regex(/^gatehouse\.[a-z0-9_.-]+\.v1$/),
     subject: z
       .string()
       .min(1)
@@ -114,7 +114,7 @@ test.each(["event", "outcome"] as const)("what is sent of an %s fits the schema,
     route: "/x",
     httpStatus: 403,
   };
-  for (const given of [{}, { resource: "" }, full]) {
+  for (const given of [{}, { resource: "" }, { action: "payments.bulk-create" }, full]) {
     const body = JSON.parse(toEvent(streamEntry({ kind, ...given }), SOURCE)?.body ?? "null");
     expect(event.strict().safeParse(body)).toMatchObject({ success: true });
   }
