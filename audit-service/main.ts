@@ -8,7 +8,7 @@ import { withinDeadline } from "#kit/values/call-deadline.ts";
 import { AuditQueryServiceService } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { AuditServiceService } from "#proto/gatehouse/audit/v1/audit_service.ts";
 import { configSchema } from "./config.ts";
-import { assertReadable, deleteClaimedEmail } from "./entries/entry-store.ts";
+import { assertReadable } from "./entries/entry-store.ts";
 import { AUDIT_CALLERS, createAuditRpc } from "./intake/audit-rpc.ts";
 import { countCommits } from "./intake/record-entries.ts";
 import { createOwnEventRecorder } from "./intake/record-own-events.ts";
@@ -75,21 +75,11 @@ watchDatabases({
 const ownEvents = createOwnEventRecorder({ recorder: first.recorder, producerId: newProducerId(0), now });
 const recordReading = createReadingRecorder(ownEvents, now);
 
-async function eraseClaimedEmail(address: string): Promise<number> {
-  const erased = await Promise.all(logs.map(({ intake }) => deleteClaimedEmail(intake, address)));
-  return erased.reduce((sum, count) => sum + count, 0);
-}
-
 await service.serveRpc(config, {
   databases: [first.intake, first.sql],
   maxReceiveBytes: MAX_RECEIVE_BYTES,
   register: (server) => {
-    server.add(
-      AuditServiceService,
-      AUDIT_CALLERS,
-      createAuditRpc({ logs, recordReading, eraseClaimedEmail, now }),
-      ["record"],
-    );
+    server.add(AuditServiceService, AUDIT_CALLERS, createAuditRpc({ logs, recordReading, now }), ["record"]);
     server.add(
       AuditQueryServiceService,
       AUDIT_QUERY_CALLERS,

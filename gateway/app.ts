@@ -150,7 +150,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
       async (scope: GatewayApp) => {
         if (prefix === "") noteRoutes(scope, documented);
         await scope.register(fastifyCookie, { hook: false });
-        registerOwnRoutes(scope, { ...deps, proofsOfKeys, recordRepeated }, paths);
+        registerOwnRoutes(scope, { ...deps, proofsOfKeys, recordRepeated, exchanges }, paths);
       },
       { prefix },
     );
@@ -196,7 +196,11 @@ function createApp(
 
 function registerOwnRoutes(
   app: GatewayApp,
-  deps: GatewayDeps & { proofsOfKeys: ProofsOfKeys; recordRepeated: RecordRepeated },
+  deps: GatewayDeps & {
+    proofsOfKeys: ProofsOfKeys;
+    recordRepeated: RecordRepeated;
+    exchanges: OpenExchanges;
+  },
   paths: KnownPaths,
 ): void {
   registerJsonParser(app);

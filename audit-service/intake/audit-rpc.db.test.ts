@@ -40,7 +40,7 @@ import { readableLog, testSequencer } from "#tests/support/system/audit-sequence
 import { loggedEntry, sampleEntry, store } from "../entries/entry.fixture.ts";
 import type { Entry } from "../entries/entry.ts";
 import { toWireEntry } from "../entries/entry-rpc.ts";
-import { deleteClaimedEmail, selectEntriesById } from "../entries/entry-store.ts";
+import { selectEntriesById } from "../entries/entry-store.ts";
 import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "../query/audit-query-rpc.ts";
 import { followEntries } from "../query/follow-entries.ts";
 import { getEntry } from "../query/get-entry.ts";
@@ -427,6 +427,44 @@ test("identity-service erases a claimed address; the gateway may not", async () 
   expect(page.entries.every(({ actor }) => actor?.claimedEmailHash.length === 64)).toBe(true);
 });
 
+test("an erasure that one of several logs did not answer is recorded, and is to be repeated", async () => {
+  const log3 = await createTestDatabase("audit-service");
+  cleanUps.push(() => log3.drop());
+  await server.close(200);
+  await startServer(`127.0.0.1:${port}`, log3.sql);
+  const claimants = async ({ ownerSql }: TestDatabase) =>
+    (await ownerSql<{ address: string }[]>`select address from claimed_emails`).map(({ address }) => address);
+  for (const log of [database, log3]) {
+    await log.ownerSql`
+      insert into claimed_emails (position, received_at, salt, address)
+      select position, now(), ${Buffer.alloc(32)}, address
+      from unnest(array['Ada@example.com', 'bob@example.com']) with ordinality as claims (address, position)`;
+  }
+  const eraseWhileAway = async (log: TestDatabase, email: string) =>
+    await transaction(log.ownerSql, async (tx) => {
+      await tx`lock table claimed_emails in access exclusive mode`;
+      return erase("operator", email).catch((error: unknown) => error);
+    });
+  const records = async () => {
+    const rows = await database.ownerSql<{ reason: string }[]>`
+      select reason from log_entries where action = 'audit.address_erased' order by position`;
+    return rows.map(({ reason }) => reason);
+  };
+
+  expect(await eraseWhileAway(log3, "ada@example.com")).toMatchObject({
+    code: "service_unavailable",
+    message: expect.stringMatching(/log 3 .*repeat/),
+  });
+  const first = "erasedEntries=1 unanswered=3";
+  expect([await records(), await claimants(database)]).toEqual([[first], ["bob@example.com"]]);
+  await erase("operator", "ada@example.com");
+  expect([(await records()).length, await claimants(log3)]).toEqual([2, ["bob@example.com"]]);
+
+  // Log 0 takes the record: without it nothing is erased.
+  expect(await eraseWhileAway(database, "bob@example.com")).toMatchObject({ code: "service_unavailable" });
+  expect([(await records()).length, await claimants(log3)]).toEqual([2, ["bob@example.com"]]);
+});
+
 test("each read by an operator is in the log with its filter; the gateway records its own callers", async () => {
   const recorder = recorderOf("gateway").next();
   await recorder.record(outcome(), Date.now() + 60_000);
@@ -532,15 +570,15 @@ async function startServer(address: string, log3?: Sql): Promise<void> {
   });
   const recorder = entryRecorder(sql);
   const logs = [readableLog(sql)] as const;
-  const further = log3 === undefined ? [] : [{ number: 3, recorder: entryRecorder(log3), presence }];
+  const further =
+    log3 === undefined ? [] : [{ number: 3, intake: log3, recorder: entryRecorder(log3), presence }];
   const own = createOwnEventRecorder({ recorder, producerId: randomUUID(), now: () => new Date() });
   const recordReading = createReadingRecorder(own, () => new Date());
   server.add(
     AuditServiceService,
     AUDIT_CALLERS,
     createAuditRpc({
-      logs: [{ number: 0, recorder, presence }, ...further],
-      eraseClaimedEmail: (address) => deleteClaimedEmail(sql, address),
+      logs: [{ number: 0, intake: sql, recorder, presence }, ...further],
       recordReading,
       now: () => new Date(),
     }),

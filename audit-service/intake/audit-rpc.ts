@@ -8,6 +8,7 @@ import { cleanEntry } from "../entries/clean-entry.ts";
 import type { ProducedEntry } from "../entries/entry.ts";
 import { emptyWireEntry, fromWireEntry } from "../entries/entry-rpc.ts";
 import type { Logs } from "../logs/logs.ts";
+import { type ErasableLog, eraseClaimedEmail } from "./erase-claimed-email.ts";
 import { mapInOrder } from "./map-in-order.ts";
 import { createProducerOrder } from "./producer-order.ts";
 import type { EntryRecorder } from "./record-entries.ts";
@@ -21,15 +22,13 @@ export const AUDIT_CALLERS: Callers<AuditServiceServer> = {
 const MAX_MESSAGES_UNDER_WAY = 16;
 
 /** One of the logs, as writers need it. */
-interface WritableLog {
-  number: number;
+interface WritableLog extends ErasableLog {
   recorder: EntryRecorder;
   presence: ProducerPresence;
 }
 
 interface Deps {
   logs: Logs<WritableLog>;
-  eraseClaimedEmail: (address: string) => Promise<number>;
   recordReading: RecordReading;
   now: () => Date;
 }
@@ -57,11 +56,12 @@ export function createAuditRpc(deps: Deps): Implementation<AuditServiceServer> {
       if (email === "" || email.length > MAX_LENGTH.claimedEmail) {
         throw invalidField("email", "out_of_range", `must have 1 to ${MAX_LENGTH.claimedEmail} characters`);
       }
-      const erasedEntries = await deps.eraseClaimedEmail(email);
+      const { erasedEntries, unanswered, failures } = await eraseClaimedEmail(deps.logs, email);
       await deps.recordReading(context, {
         action: "audit.address_erased",
-        filter: filterText({ erasedEntries }),
+        filter: filterText({ erasedEntries, unanswered: unanswered.join("/") }),
       });
+      if (unanswered.length > 0) throw notErased(unanswered, failures[0]);
       return { erasedEntries };
     },
   };
@@ -76,6 +76,11 @@ function logOf({ logs }: Deps, { producerId }: RecordRequest): WritableLog | und
 function unknownLog({ producerId }: RecordRequest): DomainError {
   const message = `Log ${logOfProducer(producerId)} is not in LOGS_FILE`;
   return new DomainError("service_unavailable", message, { retryAfterMs: 1_000 });
+}
+
+function notErased(logs: readonly number[], cause: unknown): DomainError {
+  const message = `The address may not be erased from log ${logs.join(", ")} yet; repeat the call`;
+  return new DomainError("service_unavailable", message, { retryAfterMs: 1_000, cause });
 }
 
 /** A full queue stops reading, which slows the producer down. */

@@ -11,7 +11,7 @@ import { AuditSpool } from "#audit-client/spool/audit-spool.ts";
 import { sampleOutcome } from "#audit-client/stream/entry.fixture.ts";
 import { newProducerId } from "#audit-client/stream/producer-id.ts";
 import { toProto } from "#audit-client/stream/to-proto.ts";
-import { deleteClaimedEmail, insertEntries, selectEntriesById } from "#audit-service/entries/entry-store.ts";
+import { insertEntries, selectEntriesById } from "#audit-service/entries/entry-store.ts";
 import { storeEntries } from "#audit-service/entries/store-entries.ts";
 import { AUDIT_CALLERS, createAuditRpc, createProducerPresence } from "#audit-service/intake/audit-rpc.ts";
 import { EntryRecorder } from "#audit-service/intake/record-entries.ts";
@@ -166,8 +166,7 @@ async function startAuditService(port = 0): Promise<number> {
     maxReceiveBytes: 1024 * 1024,
   });
   const rpc = createAuditRpc({
-    logs: [{ number: 0, recorder, presence: createProducerPresence() }],
-    eraseClaimedEmail: (address) => deleteClaimedEmail(sql, address),
+    logs: [{ number: 0, intake: sql, recorder, presence: createProducerPresence() }],
     recordReading: async () => undefined,
     now: () => new Date(),
   });

@@ -1,8 +1,10 @@
 import { expect, test, vi } from "vitest";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { SearchEntriesRequest } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { type Entry, EntryKind, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
-import { send, testGateway, USER_ID } from "../testing/test-gateway.ts";
+import type { Verification } from "#token-client/principal.ts";
+import { principalWith, send, testGateway, USER_ID, verifierOfUsers } from "../testing/test-gateway.ts";
 
 const entry = (sequence: number, changes: Partial<Entry> = {}): Entry => ({
   id: USER_ID,
@@ -115,6 +117,73 @@ test("a search that fails has its status at the beginning, and breaks the answer
   await expect.poll(async () => (await get(built)).statusCode).toBe(200);
 });
 
+/** Its auditor's session can end, and each page but the first waits. */
+function endingExport(first: () => Promise<unknown>) {
+  const verdicts = new Map<string, Verification>();
+  const metrics = createMetrics("gateway");
+  const allowedHosts = new Set(["gateway.test"]);
+  const page = { entries: [entry(2)], nextCursor: "1" };
+  const { app } = testGateway({
+    auditQuery: {
+      searchEntries: async ({ cursor }) => {
+        await (cursor === "" ? first() : new Promise(() => undefined));
+        return page;
+      },
+    },
+    verifier: verifierOfUsers(verdicts),
+    allowedHosts,
+    metrics,
+  });
+  const setSession = (verdict: Verification) => void verdicts.set("auditor", verdict);
+  setSession({ kind: "active", principal: principalWith("AUDITOR") });
+  const ended = async (code: string) =>
+    new RegExp(`^gatehouse_exchanges_ended_total\\{.*code="${code}".*\\} 1$`, "m").test(
+      await metrics.render(),
+    );
+  return { app, allowedHosts, setSession, ended };
+}
+
+test.each([
+  ["ndjson", "token_invalid", { kind: "inactive", reason: "revoked" }],
+  ["csv", "forbidden", { kind: "active", principal: principalWith("SUPPORT") }],
+] as const)(
+  "an export as %s ends with its session or its role, and is then not whole",
+  async (format, code, verdict) => {
+    const { app, allowedHosts, setSession, ended } = endingExport(() => Promise.resolve());
+    const url = await app.listen({ host: "127.0.0.1", port: 0 });
+    allowedHosts.add(new URL(url).host);
+    const headers = { authorization: "Bearer auditor" };
+    const answer = await fetch(`${url}/admin/audit/export?format=${format}`, { headers });
+    expect(answer.status).toBe(200);
+    setSession(verdict);
+    const endedMs = performance.now();
+    await expect(answer.text()).rejects.toThrow("terminated");
+    // By itself an export ends after a minute.
+    expect(performance.now() - endedMs).toBeLessThan(30_000);
+    expect(await ended(code)).toBe(true);
+  },
+);
+
+test("an export whose session ends before its first page has come sends nothing of it", async () => {
+  let goOn: (value?: unknown) => void = () => undefined;
+  let begun: () => void = () => undefined;
+  const hasBegun = new Promise<void>((resolve) => {
+    begun = resolve;
+  });
+  const { app, setSession, ended } = endingExport(() => {
+    begun();
+    return new Promise((resolve) => {
+      goOn = resolve;
+    });
+  });
+  const answer = get({ app }, "", "auditor");
+  await hasBegun;
+  setSession({ kind: "inactive", reason: "revoked" });
+  await expect.poll(() => ended("token_invalid")).toBe(true);
+  goOn();
+  expect((await answer).statusCode).toBe(401);
+});
+
 test("HEAD reads nothing, and leaves no entry", async () => {
   const { app, readings, searchEntries } = gateway(250);
   const answer = await send(app, {
@@ -127,7 +196,7 @@ test("HEAD reads nothing, and leaves no entry", async () => {
   expect([readings, searchEntries.mock.calls]).toEqual([[], []]);
 });
 
-test("a session has one export at a time", async () => {
+test("a caller has one export at a time", async () => {
   let goOn: () => void = () => undefined;
   const waits = new Promise<void>((resolve) => {
     goOn = resolve;
@@ -146,7 +215,7 @@ test("a session has one export at a time", async () => {
   await hasBegun;
   const second = await get(built);
   expect([second.statusCode, second.json().error.code]).toEqual([429, "too_many_requests"]);
-  expect(second.headers["retry-after"]).toBe("5");
+  expect(second.headers["retry-after"]).toBe("1");
   goOn();
   expect((await first).statusCode).toBe(200);
   await expect.poll(async () => (await get(built)).statusCode).toBe(200);

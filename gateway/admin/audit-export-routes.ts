@@ -1,14 +1,22 @@
 import { addAbortSignal, Readable } from "node:stream";
 import { stringify } from "csv-stringify/sync";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { ENTRY_COLUMNS } from "#audit-client/stream/audit-entry.ts";
 import { filterText } from "#audit-client/stream/record-reading.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { Backends } from "../backends/backends.ts";
 import type { NoteReading } from "../edge/audit.ts";
-import { principalOf } from "../edge/request/caller.ts";
+import { breakOff } from "../edge/http-server.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
+import {
+  callersOf,
+  type ExchangeCall,
+  exchangeCallOf,
+  type OpenExchange,
+  type OpenExchanges,
+} from "../proxy/open-exchanges.ts";
 import { textLike } from "../routing/fields.ts";
 import type { AdminPolicy } from "../routing/route-policy.ts";
 import { pageQuery } from "./admin-fields.ts";
@@ -39,22 +47,22 @@ const ExportQuery = z.strictObject({
 interface ExportDeps extends Pick<Backends, "auditQuery"> {
   noteReading: NoteReading;
   adminPolicy: AdminPolicy;
+  exchanges: OpenExchanges;
 }
 
 export function registerAuditExportRoutes(
   app: GatewayApp,
-  { auditQuery, noteReading, adminPolicy }: ExportDeps,
+  { auditQuery, noteReading, adminPolicy, exchanges }: ExportDeps,
 ): void {
   const route = routeIn(app, "Audit log");
-  /** Sessions with an open export. */
-  const open = new Set<string>();
+  let openExports = 0;
 
   route("exportAuditLog", "GET", "/admin/audit/export", {
     summary: "Export what a search finds",
     description:
       `Up to ${MAX_ENTRIES} entries, newest first, streamed. Each line of \`ndjson\` is an entry; the last one is ` +
       '`{"end":{"entries":…,"complete":…}}`, and `complete` is false if there are more: go on with `cursor` = its `nextCursor`. Without it, and in CSV if the connection breaks, ' +
-      `the export is not whole. One at a time for a session, ${MAX_OPEN} at a gateway, for at most a minute. Not proven: ` +
+      `the export is not whole. It breaks off when its session ends. One at a time for a caller, ${MAX_OPEN} at a gateway, for at most a minute. Not proven: ` +
       "`gatehouse audit export` is. Each call leaves one entry, `audit.exported`, with its filter.",
     policy: adminPolicy("audit:read"),
     schema: { querystring: ExportQuery },
@@ -70,20 +78,20 @@ export function registerAuditExportRoutes(
     codes: ["audit_unavailable"],
     handler: async (request, reply) => {
       const { format, requestId = "", from, to, cursor: begin = "", ...filter } = request.query;
-      const { sessionId } = principalOf(request);
       const announced = () =>
         reply
           .type(`${FORMATS[format]}; charset=utf-8`)
           .header("content-disposition", `attachment; filename="audit.${format}"`);
       // Else the framework would read the whole export to send none of it.
       if (request.method === "HEAD") return announced().send("");
-      if (open.has(sessionId) || open.size >= MAX_OPEN)
+      if (openExports >= MAX_OPEN)
         throw new DomainError("too_many_requests", undefined, { retryAfterMs: RETRY_AFTER_MS });
-      open.add(sessionId);
-      let isOpen = true;
+      const exchange = new AuditExport(request, reply);
+      exchanges.enter(exchange, { kind: "audit export", callers: callersOf(request), max: 1 });
+      openExports += 1;
       const close = () => {
-        if (isOpen) open.delete(sessionId);
-        isOpen = false;
+        if (exchange.place !== undefined) openExports -= 1;
+        exchanges.leave(exchange);
       };
       try {
         await noteReading(request, {
@@ -98,6 +106,7 @@ export function registerAuditExportRoutes(
           );
         // Before the headers, so that a failure still has a status.
         const first = await search(begin);
+        if (exchange.failure !== undefined) throw exchange.failure;
         const pages = allPages(first, search);
         const body = Readable.from(format === "csv" ? csvOf(pages) : linesOf(pages), { objectMode: false });
         addAbortSignal(AbortSignal.timeout(TOTAL_MS), body);
@@ -109,6 +118,32 @@ export function registerAuditExportRoutes(
       }
     },
   });
+}
+
+/** Ends with its token, as forwarded calls do. */
+class AuditExport implements OpenExchange {
+  readonly call: ExchangeCall;
+  /** Like a call that waits for its answer, it may outlive its token for some seconds. */
+  readonly isWaiting = true;
+  /** Its body ends with the connection. */
+  readonly isGone = false;
+  place: OpenExchange["place"] = undefined;
+  /** Before the answer has begun. */
+  failure: DomainError | undefined;
+  readonly #reply: FastifyReply;
+
+  constructor(request: FastifyRequest, reply: FastifyReply) {
+    this.call = exchangeCallOf(request);
+    this.#reply = reply;
+  }
+
+  abandon(): void {}
+
+  fail(error: DomainError): void {
+    this.failure = error;
+    // The end of the body would wait for the page that is being searched.
+    if (this.#reply.raw.headersSent) breakOff(this.#reply.raw);
+  }
 }
 
 interface Page {

@@ -88,11 +88,11 @@ export class OpenExchanges {
     this.#timer.unref();
     const ends = metrics.counter(
       "gatehouse_exchanges_ended_total",
-      "Forwarded calls and WebSockets ended because their token became invalid or could not be verified.",
+      "Forwarded calls, WebSockets and exports ended because their token became invalid or could not be verified.",
       ["code"],
     );
     this.#countEnd = (code) => ends.inc({ code });
-    metrics.gauge("gatehouse_open_exchanges", "Open forwarded calls and WebSockets.", [], (gauge) =>
+    metrics.gauge("gatehouse_open_exchanges", "Open forwarded calls, WebSockets and exports.", [], (gauge) =>
       gauge.set(this.#open.length),
     );
   }

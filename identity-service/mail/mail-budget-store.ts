@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Sql, TransactionSql } from "#kit/database/postgres.ts";
+import { mailboxOf } from "#kit/values/canonical-email.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -9,6 +10,11 @@ type MailKind = "stranger" | "reset";
 export interface MailCount {
   kind: MailKind;
   recipient: string;
+}
+
+/** Resets are counted by the exact address: a stranger with accounts of its own must not use up those of a mailbox. */
+function countedAs({ kind, recipient }: MailCount): string {
+  return kind === "stranger" ? mailboxOf(recipient) : recipient;
 }
 
 function digestOf(email: string): Buffer {
@@ -33,14 +39,10 @@ export async function isNoticeCounted(
 }
 
 /** Oldest first. */
-export async function listCountedMails(
-  tx: TransactionSql,
-  { kind, recipient }: MailCount,
-  since: Date,
-): Promise<Date[]> {
+export async function listCountedMails(tx: TransactionSql, which: MailCount, since: Date): Promise<Date[]> {
   const rows = await tx<{ createdAt: Date }[]>`
     select created_at as "createdAt" from counted_mails
-    where recipient_digest = ${digestOf(recipient)} and kind = ${kind} and created_at > ${since}
+    where recipient_digest = ${digestOf(countedAs(which))} and kind = ${which.kind} and created_at > ${since}
     order by created_at
   `;
   return rows.map(({ createdAt }) => createdAt);
@@ -52,7 +54,7 @@ export async function insertCountedMail(
 ): Promise<void> {
   await tx`
     insert into counted_mails (id, recipient_digest, kind, created_at)
-    values (${mail.id}, ${digestOf(mail.recipient)}, ${mail.kind}, ${mail.createdAt})
+    values (${mail.id}, ${digestOf(countedAs(mail))}, ${mail.kind}, ${mail.createdAt})
     on conflict (id) do nothing
   `;
 }
@@ -97,7 +99,7 @@ export async function countMails(
   which: MailCount,
   now: Date,
 ): Promise<{ lastHour: number; lastDay: number }> {
-  await lockRecipient(tx, which.recipient);
+  await lockRecipient(tx, countedAs(which));
   const mails = await listCountedMails(tx, which, new Date(now.getTime() - DAY_MS));
   const hourAgo = now.getTime() - HOUR_MS;
   return {

@@ -57,6 +57,28 @@ test("a hundred rounds of registering and deleting mail a stranger five times, h
   expect(await mailsTo(VICTIM)).toHaveLength(5);
 });
 
+test("tagged addresses share a mailbox's mails of strangers, not its resets, and stay accounts of their own", async () => {
+  const tagged = (tag: number) => `victim+${tag}@example.com`;
+  const all = async () => (await database.ownerSql`select from mail_outbox`).length;
+  for (let tag = 0; tag < 8; tag += 1) await signUp(tagged(tag));
+  expect(await all()).toBe(5);
+  expect(await database.ownerSql`select from users`).toHaveLength(8);
+  await signUp(VICTIM);
+  await signUp("victim@example.org");
+  await signUp("+victim@example.com");
+  expect([await all(), await mailsTo(VICTIM)]).toEqual([7, []]);
+  // A stranger's accounts do not use up the owner's way back.
+  deps = { ...deps, mailLimits: { ...deps.mailLimits, resetsPerDay: 1 } };
+  await erase();
+  for (const email of [tagged(1), tagged(2), VICTIM]) {
+    await signUp(email);
+    await prove(email);
+    await forgotPassword(deps, { email });
+    await deps.afterAnswer.drained();
+    expect(await mailsTo(email)).toContain("reset-password");
+  }
+});
+
 test("an owner who deletes an account that was never proven mails its address once an hour at most", async () => {
   const { id: userId } = await signUp(VICTIM);
   await deleteAccount(deps, { ...sessionAt(deps), userId, password: PASSWORD, clientIp: "" }, context());

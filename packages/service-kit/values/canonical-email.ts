@@ -40,6 +40,16 @@ export function localPartOf(email: string): string {
   return email.slice(0, email.lastIndexOf("@"));
 }
 
+/**
+ * The address without the part after `+`, which many servers deliver to the same mailbox (RFC 5233 §2). Only for counting:
+ * with other servers it is another person's. @param email canonical.
+ */
+export function mailboxOf(email: string): string {
+  const localPart = localPartOf(email);
+  const tag = localPart.indexOf("+", 1);
+  return tag === -1 ? email : localPart.slice(0, tag) + email.slice(localPart.length);
+}
+
 /** Whether any mail server takes it. Others need SMTPUTF8 (RFC 6531). The domain has an ASCII form. */
 export function isAsciiMailbox(email: string): boolean {
   return /^\p{ASCII}*$/u.test(localPartOf(email));

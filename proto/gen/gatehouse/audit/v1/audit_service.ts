@@ -333,7 +333,7 @@ export const AuditServiceService = {
   },
   /**
    * Erases a person's claimed e-mail address from beside the log: the log keeps only salted hashes of it, which say nothing
-   * any more. Safe to repeat.
+   * any more. Safe to repeat, which `service_unavailable` asks for: one of several logs did not answer, and the record names it.
    */
   eraseClaimedEmail: {
     path: "/gatehouse.audit.v1.AuditService/EraseClaimedEmail" as const,
@@ -356,7 +356,7 @@ export interface AuditServiceServer extends UntypedServiceImplementation {
   record: handleBidiStreamingCall<RecordRequest, RecordResponse>;
   /**
    * Erases a person's claimed e-mail address from beside the log: the log keeps only salted hashes of it, which say nothing
-   * any more. Safe to repeat.
+   * any more. Safe to repeat, which `service_unavailable` asks for: one of several logs did not answer, and the record names it.
    */
   eraseClaimedEmail: handleUnaryCall<EraseClaimedEmailRequest, EraseClaimedEmailResponse>;
 }
@@ -371,7 +371,7 @@ export interface AuditServiceClient extends Client {
   record(metadata: Metadata, options?: Partial<CallOptions>): ClientDuplexStream<RecordRequest, RecordResponse>;
   /**
    * Erases a person's claimed e-mail address from beside the log: the log keeps only salted hashes of it, which say nothing
-   * any more. Safe to repeat.
+   * any more. Safe to repeat, which `service_unavailable` asks for: one of several logs did not answer, and the record names it.
    */
   eraseClaimedEmail(
     request: EraseClaimedEmailRequest,
