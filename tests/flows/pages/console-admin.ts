@@ -346,6 +346,39 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
     await expect.poll(changes).toEqual(["USER to AUDITOR: Ticket 4724"]);
   });
 
+  test("what a colleague has done meanwhile does not turn an act round before it is sent", async () => {
+    const own = await browser.newContext({ locale: "en-GB" });
+    const open = await own.newPage();
+    const { user } = await api.newUser();
+    await open.goto(`${origin}/console/users/${user.id}`);
+    await open.getByLabel("E-mail address").fill(ADMIN.email);
+    await open.getByLabel("Password", { exact: true }).fill(ADMIN.password);
+    await open.getByRole("button", { name: "Log in", exact: true }).click();
+    const { accessToken: token } = await api.logIn(ADMIN);
+    let now = Date.now();
+    for (const [name, opposite, change] of [
+      ["Disable the account", "Enable the account", { status: "disabled" }],
+      ["Require a new password", "Do not require a new password", { mustChangePassword: true }],
+    ] as const) {
+      await open.getByRole("button", { name }).click();
+      const dialog = open.getByRole("dialog");
+      await dialog.getByLabel("Reason").fill("Ticket 4728");
+      const body = { ...change, reason: "Ticket 4729" };
+      expect((await api.call("PATCH", `/admin/users/${user.id}`, { token, body })).status).toBe(200);
+      // Whoever comes back to the tab after some time sees what is by now.
+      now += 60_000;
+      await open.clock.setFixedTime(now);
+      await open.evaluate(`for (const hidden of [true, false]) {
+        Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+      }`);
+      const turned = open.getByRole("button", { name: opposite, includeHidden: true });
+      await turned.first().waitFor({ state: "attached" });
+      expect(await dialog.count()).toBe(0);
+    }
+    await own.close();
+  });
+
   test("what can be undone asks for a reason alone", async () => {
     const acts = page.getByRole("region", { name: "Actions" });
     const dialog = page.getByRole("dialog");
