@@ -164,6 +164,19 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
     await figure("audit-service").waitFor();
     expect(await figure("New in 7 days").count()).toBe(0);
     await open.locator(".tiles").waitFor();
+    // A gateway that is away has not said that all are ready.
+    await open.clock.install();
+    await open.reload();
+    await figure("audit-service").waitFor();
+    await open.route(/\/admin\/health$/, (route) => route.abort());
+    const stale = open.getByText("The last question was not answered.");
+    await expect
+      .poll(async () => {
+        await open.clock.runFor(30_000);
+        await open.keyboard.press("Shift");
+        return stale.count();
+      })
+      .toBe(1);
     await place.close();
   });
 
