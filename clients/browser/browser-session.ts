@@ -36,6 +36,8 @@ export interface SessionOptions {
 export interface CallInit extends RequestInit {
   /** Asks the user for no proof, as a call must that nobody has begun just now: a refusal for want of one is the answer. */
   isQuiet?: boolean;
+  /** Milliseconds in which each answer must come. A `signal` counts the time in which the user looks for a proof, too. */
+  timeoutMs?: number;
 }
 
 /** Of one browser: all tabs of an origin share its session. Failures of the gateway are `GatehouseError`. */
@@ -230,10 +232,11 @@ export function createSession(options: SessionOptions, approve?: Approve): Brows
   }
 
   /** Without a token once the session has ended. */
-  async function sendIn(sessionId: SessionId, request: Request): Promise<Response> {
+  async function sendIn(sessionId: SessionId, request: Request, timeoutMs?: number): Promise<Response> {
     let token = sessionId === undefined ? undefined : await renewed(sessionId);
     for (let isRenewed = false; ; isRenewed = true) {
-      const sent = token === undefined ? request.clone() : stayingHere(request.clone());
+      const copy = inTime(request.clone(), timeoutMs);
+      const sent = token === undefined ? copy : stayingHere(copy);
       if (token !== undefined) sent.headers.set("authorization", `Bearer ${token}`);
       const response = await fetch(sent);
       if (token === undefined || isRenewed) return response;
@@ -268,7 +271,7 @@ export function createSession(options: SessionOptions, approve?: Approve): Brows
     const call: CallGateway = (path, body) => authorized(sessionId, path, body);
     const done = new Set<string>();
     for (;;) {
-      const response = await sendIn(sessionId, request);
+      const response = await sendIn(sessionId, request, init?.timeoutMs);
       const { code = "", details } = await readFailure(response);
       // Each once: a call that is refused for the same reason again is answered so.
       if (sessionId === undefined || init?.isQuiet || done.has(code)) return response;
@@ -330,6 +333,11 @@ function subscribe<T>(listeners: Set<T>, listener: T): () => void {
 /** No redirect is followed: some browsers send `Authorization` on to another origin. */
 function stayingHere(request: Request): Request {
   return request.redirect === "follow" ? new Request(request, { redirect: "error" }) : request;
+}
+
+function inTime(request: Request, timeoutMs: number | undefined): Request {
+  if (timeoutMs === undefined) return request;
+  return new Request(request, { signal: AbortSignal.any([request.signal, AbortSignal.timeout(timeoutMs)]) });
 }
 
 /** Not verified: the gateway has just sent it. */

@@ -147,10 +147,15 @@ beforeEach(() => {
     const path = new URL(request.url).pathname.replace(`/${browsers}/`, "/");
     const { method, headers, credentials: sent } = request;
     if (request.keepalive) surviving.push(path);
+    request.signal.throwIfAborted();
     const body = (await request.text()) || null;
-    const answer = await gateway.fetch(
-      new Request(URL_OF_GATEWAY + path, { method, headers, credentials: sent, body }),
-    );
+    const aborted = new Promise<never>((_resolve, reject) => {
+      request.signal.addEventListener("abort", () => reject(request.signal.reason));
+    });
+    const answer = await Promise.race([
+      gateway.fetch(new Request(URL_OF_GATEWAY + path, { method, headers, credentials: sent, body })),
+      aborted,
+    ]);
     answers.push({ path, answer });
     return answer;
   });
@@ -685,6 +690,26 @@ test("a step-up is asked for once for all calls that need it, a wrong code is as
     Array(2).fill(`Bearer ${token("session-1", 7)}`),
   );
   expect(paid.map(({ body }) => body).sort()).toEqual(["1", "2"]);
+});
+
+test("the time in which an answer must come does not run while the user looks for a proof", async () => {
+  const timeoutMs = 50;
+  const client = tab({
+    onStepUp: async () => {
+      const late = AbortSignal.timeout(2 * timeoutMs);
+      await new Promise((resolve) => late.addEventListener("abort", resolve));
+      return { code: "123456" };
+    },
+  });
+  await client.login(credentials);
+  gateway.next("/pay", () => failure(401, "step_up_required", demand));
+  gateway.next("/auth/step-up", () => json(200, { data: { stepUpToken: "s", methods: ["totp"] } }));
+  gateway.next("/auth/step-up/verify", () =>
+    json(200, { data: { accessToken: token("session-1", 7), expiresIn: 900, acr: 2 } }),
+  );
+  expect((await client.fetch("pay", { timeoutMs })).status).toBe(200);
+  gateway.next("/pay", () => new Promise(() => undefined));
+  await expect(client.fetch("pay", { timeoutMs })).rejects.toMatchObject({ name: "TimeoutError" });
 });
 
 test("a call that needs a higher level asks after the one that needs less; an application may ask the authenticator itself", async () => {

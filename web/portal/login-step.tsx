@@ -140,12 +140,16 @@ function Enrollment({ step: { tempToken, methods }, onAnswer, onCancel }: StepPr
     const response = await makePasskey(options);
     finish(await send("POST /auth/passkeys", { body: { tempToken, response, name: thisDevice() } }));
   });
+  const goOn = useAction(onAnswer);
   const problem = begin.problem ?? passkey.problem;
   if (done !== undefined) {
     return (
       <>
         <PageTitle lead={t("recovery.lead")}>{t("recovery.title")}</PageTitle>
-        <RecoveryCodes codes={done.recoveryCodes ?? []} onDone={() => void onAnswer(done)} />
+        <div className="stack">
+          <RecoveryCodes codes={done.recoveryCodes ?? []} onDone={() => void goOn.run(done)} />
+          {goOn.problem !== undefined && <Notice isBad>{goOn.problem.message}</Notice>}
+        </div>
       </>
     );
   }

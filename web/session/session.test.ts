@@ -97,6 +97,18 @@ test("who cancels the proof has cancelled the calls that wait for it", async () 
   expect(await session.call("GET /auth/me").catch(codeOf)).toBe("cancelled");
 });
 
+test("whoever takes long over a proof is not told that the server cannot be reached", async () => {
+  const deadlines: unknown[] = [];
+  const { session } = connected({
+    fetch: async (_path, init) => {
+      deadlines.push([init?.signal, init?.timeoutMs]);
+      return answer({});
+    },
+  });
+  await session.call("GET /auth/sessions");
+  expect(deadlines).toEqual([[undefined, 20_000]]);
+});
+
 test("a call that nobody has begun asks for no proof, and keeps its refusal", async () => {
   const refusal = { success: false, error: { code: "step_up_required", details: { acr: 2 } } };
   const quiet: unknown[] = [];

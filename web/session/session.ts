@@ -5,7 +5,7 @@ import { type BrowserSession, type CallInit, createSession } from "#clients/brow
 import { GatehouseError } from "#clients/browser/gateway-calls.ts";
 import type { Proof, StepUpRequest } from "#clients/browser/proofs.ts";
 import type { EndReason } from "#clients/browser/tabs.ts";
-import { callApi, offline, type Send } from "../ui/api.ts";
+import { callApi, DEADLINE_MS, offline, type Send } from "../ui/api.ts";
 import { askPasskey } from "./passkeys.ts";
 
 export type Account = Answer<"GET /auth/me">;
@@ -177,8 +177,11 @@ export class Session {
       if (this.fetch !== send) throw cancelled();
       return this.#client.fetch(path, init);
     };
+    // It would run while the person looks for a proof: each answer has its own.
+    const inTime: Send = (path, { signal: _deadline, ...init }) =>
+      send(path, { ...init, timeoutMs: DEADLINE_MS });
     const call: Call = (endpoint, ...given) =>
-      callApi(send, endpoint, ...given).catch((error: unknown) => {
+      callApi(inTime, endpoint, ...given).catch((error: unknown) => {
         // The library has asked for a proof.
         const isCancelled = error instanceof GatehouseError && error.code === "step_up_required";
         if (this.isHeld) throw held();

@@ -15,6 +15,10 @@ interface Start {
 export async function startPage({ loadTexts, page }: Start): Promise<void> {
   applyTheme();
   const session = new Session();
+  // The browser has kept the page, and shows it again: it may not have heard that the person has left.
+  addEventListener("pageshow", ({ persisted }) => {
+    if (persisted && session.account !== undefined) void session.loadAgain();
+  });
   await Promise.all([startTexts(loadTexts), session.resume().catch(() => undefined)]);
   const root = document.getElementById("app");
   if (root === null) throw new Error("index.html has no #app");

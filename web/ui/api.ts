@@ -2,7 +2,8 @@ import { type Answer, type Endpoint, type GivenTo, httpCall } from "#clients/api
 import { GatehouseError, readData } from "#clients/browser/gateway-calls.ts";
 
 export type Send = (url: string, init: RequestInit) => Promise<Response>;
-const DEADLINE_MS = 20_000;
+/** In which an answer must come. */
+export const DEADLINE_MS = 20_000;
 
 /** Calls the API with JSON. @returns `data` of the answer. @throws {GatehouseError} */
 export async function callApi<E extends Endpoint>(

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { UNSEEN_CLASS as OF_THE_LOG } from "#kit/values/unseen.ts";
-import { deviceOf, fullName, timeText, UNSEEN_CLASS, visible } from "./format.ts";
+import { deviceOf, fullName, sinceText, timeText, UNSEEN_CLASS, visible } from "./format.ts";
 
 test("one name is shown without a space", () => {
   expect(fullName({ firstName: "Suharto", lastName: "" })).toBe("Suharto");
@@ -11,6 +11,14 @@ test("a time of another day says which day", () => {
   const now = new Date("2026-03-05T12:00:00");
   expect(timeText("2026-03-05T09:03:59", "de", now)).toBe("09:03:59");
   expect(timeText("2026-03-04T09:03:59", "de", now)).toMatch(/^0?4\..*2026.*09:03:59$/);
+});
+
+test("what was 47 hours ago may have been the day before yesterday, so no day has a name", () => {
+  const at = Date.parse("2026-03-05T10:00:00Z");
+  const hoursAgo = (hours: number) => new Date(at - hours * 3_600_000).toISOString();
+  expect(sinceText(hoursAgo(47), "en", at)).toBe("1 day ago");
+  expect(sinceText(hoursAgo(71), "de", at)).toBe("vor 2 Tagen");
+  expect(sinceText(hoursAgo(0), "en", at)).toBe("this minute");
 });
 
 test("a browser that is not known is shown as it calls itself", () => {

@@ -21,10 +21,9 @@ export function sinceText(time: string, language: Language, nowMs = Date.now()):
   const step = STEPS.find(([, , below]) => agoMs < below);
   if (step === undefined) return dateText(time, language);
   const [unit, lengthMs] = step;
-  return new Intl.RelativeTimeFormat(language, { numeric: "auto" }).format(
-    -Math.floor(agoMs / lengthMs),
-    unit,
-  );
+  // Days are counted by hours: "yesterday" would name another one than the calendar.
+  const numeric = unit === "day" ? "always" : "auto";
+  return new Intl.RelativeTimeFormat(language, { numeric }).format(-Math.floor(agoMs / lengthMs), unit);
 }
 
 export function dateText(time: string, language: Language): string {

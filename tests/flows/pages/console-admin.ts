@@ -223,6 +223,32 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
     await page.setViewportSize({ width: 1200, height: 900 });
   });
 
+  test("a stop holds back the call that waits because calls come too fast", async () => {
+    const people = [await api.newUser(), await api.newUser()];
+    await page.goto(`${origin}/console/users`);
+    for (const { email } of people) await page.getByLabel(`Choose ${email}`).check();
+    await page.getByRole("button", { name: "End all sessions" }).click();
+    const dialog = page.getByRole("dialog", { name: "End all sessions" });
+    const tried: string[] = [];
+    await page.route("**/sessions/revoke", (route) => {
+      tried.push(route.request().url().split("/").at(-3) ?? "");
+      const { headers, ...answer } = refusal(429, "too_many_requests");
+      const late = { ...answer, headers: { ...headers, "retry-after": "600" } };
+      return tried.length === 2 ? route.fulfill(late) : route.continue();
+    });
+    await dialog.getByLabel("Reason").fill("Ticket 4732");
+    await dialog.getByRole("button", { name: "Do it for 2" }).click();
+    await dialog.getByText("1 of 2 accounts. Keep this tab open.").waitFor();
+    await expect.poll(() => tried.length).toBe(2);
+    await dialog.getByRole("button", { name: "Stop" }).click();
+    await dialog.getByText("Done for 1 of 2 accounts.").waitFor();
+    await page.unroute("**/sessions/revoke");
+    await dialog.getByRole("button", { name: "Close" }).click();
+    const waiting = people.find(({ user }) => user.id === tried[1]);
+    expect((await api.get("/auth/me", { token: waiting?.accessToken ?? "" })).status).toBe(200);
+    expect(tried).toHaveLength(2);
+  });
+
   test("users are exported as CSV, of the present search, in parts of which none is half", async () => {
     const email = `${randomUUID()}@example.com`;
     const person = { email, password: "correct horse battery", firstName: "=1+1", lastName: "Ada" };
@@ -318,6 +344,39 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
       return (body.data.entries as { reason?: string }[]).map(({ reason }) => reason);
     };
     await expect.poll(changes).toEqual(["USER to AUDITOR: Ticket 4724"]);
+  });
+
+  test("what a colleague has done meanwhile does not turn an act round before it is sent", async () => {
+    const own = await browser.newContext({ locale: "en-GB" });
+    const open = await own.newPage();
+    const { user } = await api.newUser();
+    await open.goto(`${origin}/console/users/${user.id}`);
+    await open.getByLabel("E-mail address").fill(ADMIN.email);
+    await open.getByLabel("Password", { exact: true }).fill(ADMIN.password);
+    await open.getByRole("button", { name: "Log in", exact: true }).click();
+    const { accessToken: token } = await api.logIn(ADMIN);
+    let now = Date.now();
+    for (const [name, opposite, change] of [
+      ["Disable the account", "Enable the account", { status: "disabled" }],
+      ["Require a new password", "Do not require a new password", { mustChangePassword: true }],
+    ] as const) {
+      await open.getByRole("button", { name }).click();
+      const dialog = open.getByRole("dialog");
+      await dialog.getByLabel("Reason").fill("Ticket 4728");
+      const body = { ...change, reason: "Ticket 4729" };
+      expect((await api.call("PATCH", `/admin/users/${user.id}`, { token, body })).status).toBe(200);
+      // Whoever comes back to the tab after some time sees what is by now.
+      now += 60_000;
+      await open.clock.setFixedTime(now);
+      await open.evaluate(`for (const hidden of [true, false]) {
+        Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+      }`);
+      const turned = open.getByRole("button", { name: opposite, includeHidden: true });
+      await turned.first().waitFor({ state: "attached" });
+      expect(await dialog.count()).toBe(0);
+    }
+    await own.close();
   });
 
   test("what can be undone asks for a reason alone", async () => {

@@ -6,6 +6,7 @@ import { pino } from "pino";
 import type { Browser, BrowserContext, Page, Route } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { createAuditRecorder } from "#audit-client/record/audit-recorder.ts";
+import type { AuditEntry } from "#clients/api/generated/gatehouse.ts";
 import { certificateFiles } from "#deploy/local/certificates.ts";
 import { ProcessCertificate } from "#kit/rpc/rpc-tls.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
@@ -163,6 +164,19 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
     await figure("audit-service").waitFor();
     expect(await figure("New in 7 days").count()).toBe(0);
     await open.locator(".tiles").waitFor();
+    // A gateway that is away has not said that all are ready.
+    await open.clock.install();
+    await open.reload();
+    await figure("audit-service").waitFor();
+    await open.route(/\/admin\/health$/, (route) => route.abort());
+    const stale = open.getByText("The last question was not answered.");
+    await expect
+      .poll(async () => {
+        await open.clock.runFor(30_000);
+        await open.keyboard.press("Shift");
+        return stale.count();
+      })
+      .toBe(1);
     await place.close();
   });
 
@@ -317,7 +331,8 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
     await proof().getByText("Proven, by a key that you have not compared yet").waitFor();
     await proof().getByText("It is in the tree of").waitFor();
     // Intent and outcome.
-    await expect.poll(() => page.locator(".steps").getByText("Proven").count()).toBe(2);
+    const steps = page.locator(".steps").getByText("Proven, by a key that you have not compared yet");
+    await expect.poll(() => steps.count()).toBe(2);
     const { verifierKey } = (await api.get("/admin/audit/checkpoint", { token: admin })).body.data;
     const pin = async (key: string, button: string) => {
       await page.getByRole("button", { name: button }).first().click();
@@ -344,6 +359,26 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
     await page.goto(`${origin}/console/audit/${entryId}`);
     await proof().getByRole("heading", { name: "Proven", exact: true }).waitFor();
     expect(await alarm().count()).toBe(0);
+  });
+
+  test("the proven intent of another call is not shown as the intent of this one", async () => {
+    const { entries } = (await api.get("/admin/audit?limit=100", { token: admin })).body.data;
+    const { entry } = (await api.get(`/admin/audit/${entryId}`, { token: admin })).body.data;
+    const other = entries.find(
+      (one: AuditEntry) => one.kind === "intent" && one.callId !== entry.callId && one.sequence !== null,
+    );
+    await page.route(/\/admin\/audit\?.*requestId=/, async (route) => {
+      const { response, text } = await textOf(route);
+      const answer = JSON.parse(text);
+      for (const one of answer.data.entries as { id: string; kind: string }[])
+        if (one.kind === "intent") one.id = other.id;
+      await route.fulfill({ response, json: answer });
+    });
+    await page.goto(`${origin}/console/audit/${entryId}`);
+    const steps = page.locator(".steps");
+    await steps.getByText("This entry is not proven. Nothing of it is shown.").waitFor();
+    await expect.poll(() => steps.getByText("Proven", { exact: true }).count()).toBe(1);
+    expect(await steps.locator(`a[href$="${other.id}"]`).count()).toBe(0);
   });
 
   /** A person ends it, without a check. */

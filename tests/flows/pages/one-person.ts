@@ -82,6 +82,18 @@ describe.skipIf(CHROMIUM === undefined)("one person at a time in a browser", () 
     expect([(await namesOf(ada)).firstName, (await namesOf(grace)).firstName]).toEqual(["Ada", "Ada"]);
   });
 
+  test("a page that the browser has kept, and shows again, shows nobody who has logged out meanwhile", async () => {
+    const ada = await api.newUser();
+    await enter(page, ada);
+    // A page that is kept hears nothing of other tabs.
+    const { body } = await api.get("/auth/sessions", { token: ada.accessToken });
+    for (const { id, current } of body.data.sessions as { id: string; current: boolean }[])
+      if (!current) await api.call("DELETE", `/auth/sessions/${id}`, { token: ada.accessToken });
+    await page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))");
+    await heading(page, "Log in").waitFor();
+    expect(await page.content()).not.toContain(ada.email);
+  });
+
   test("a proof that one person has begun to give changes nothing of the next person's", async () => {
     const [ada, grace] = [await api.newUser(), await api.newUser()];
     for (const person of [ada, grace]) await proveAddress(system, api, person);

@@ -271,6 +271,9 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
       }
       await heading(page, "Your recovery codes").waitFor();
       await expectSound(page, "codes at enrolment");
+      await page.route("**/auth/me", (route) => route.abort("connectionreset"), { times: 1 });
+      await press(page, "I have kept them");
+      await page.getByRole("alert").getByText("The server cannot be reached.").waitFor();
       await press(page, "I have kept them");
       await heading(page, "Your account").waitFor();
       await room(page, "Security");
@@ -285,6 +288,23 @@ describe.skipIf(CHROMIUM === undefined)("what opens an account", () => {
       }
       await closeVisit(visit);
     }
+  });
+
+  test("whoever takes the passkey that the browser offers is told why it does not log in", async () => {
+    const person = await newPerson();
+    const visit = await openVisit(browser, system);
+    const { page } = visit;
+    await addAuthenticator(page);
+    await enter(page, person);
+    await room(page, "Security");
+    await press(page, "Add a passkey");
+    await press(page, "I have kept them");
+    await page.route("**/auth/passkeys/login", (route) =>
+      route.fulfill({ status: 503, json: { success: false, error: { code: "service_unavailable" } } }),
+    );
+    await press(page, "Log out");
+    await page.getByRole("alert").getByText("The service is not available right now.").waitFor();
+    await closeVisit(visit);
   });
 
   test("a step-up asks for the password, or for the second factor, and goes on with what was begun", async () => {

@@ -13,7 +13,7 @@ import { isUuid } from "./audit-search.ts";
 import type { Checked, ProvenEntry } from "./check-log.ts";
 import { EntryFacts } from "./entry-facts.tsx";
 import { Outcome, peopleOf, Verbatim } from "./entry-text.tsx";
-import { ProofPanel } from "./proof-panel.tsx";
+import { ProofPanel, useProvenText } from "./proof-panel.tsx";
 import { useEntry } from "./use-checked.ts";
 import "./audit.css";
 
@@ -142,19 +142,35 @@ function Step({ listed, opened }: { listed: AuditEntry; opened: AuditEntry }) {
 }
 
 function ProvenStep({ listed, opened }: { listed: AuditEntry; opened: AuditEntry }) {
-  const { data } = useEntry(listed.id).entry;
-  const isProven = data?.kind === "proven";
-  return <StepLine entry={isProven ? data.found.entry : listed} opened={opened} isProven={isProven} />;
+  const provenText = useProvenText();
+  const { log, entry } = useEntry(listed.id);
+  if (entry.data?.kind === "alarm") return <FalseStep />;
+  if (entry.data?.kind !== "proven" || log.data?.kind !== "proven")
+    return <StepLine entry={listed} opened={opened} />;
+  const { found } = entry.data;
+  // The list is not proven: the entry may be of another call.
+  if (found.entry.callId !== opened.callId || found.entry.kind !== listed.kind) return <FalseStep />;
+  return <StepLine entry={found.entry} opened={opened} proven={provenText(found, log.data.found)} />;
+}
+
+function FalseStep() {
+  const t = useText();
+  return (
+    <li>
+      <Notice isBad>{t("proof.not")}</Notice>
+    </li>
+  );
 }
 
 function StepLine({
   entry,
   opened,
-  isProven = false,
+  proven,
 }: {
   entry: AuditEntry;
   opened: AuditEntry;
-  isProven?: boolean;
+  /** What is proven of it. */
+  proven?: string;
 }) {
   const t = useText();
   const language = useLanguage();
@@ -174,7 +190,7 @@ function StepLine({
       )}
       <span className="tagged">
         {entry.kind !== "intent" && <Outcome entry={entry} />}
-        {isProven && <span className="tag">{t("proof.proven")}</span>}
+        {proven !== undefined && <span className="tag">{proven}</span>}
       </span>
       <time className="muted small" dateTime={entry.occurredAt}>
         {momentText(entry.occurredAt, language)}

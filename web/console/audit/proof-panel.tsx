@@ -64,8 +64,18 @@ function NotNoted({ log, isLate }: { log: number; isLate: boolean }) {
   );
 }
 
+/** What is proven of an entry, and no more. @param entry of a log that was checked. */
+export function useProvenText(): (entry: ProvenEntry, log: LogState) => string {
+  const t = useText();
+  return ({ entry, head }, { comparedAt }) => {
+    if (head === undefined) return t("proof.provenInLog", { log: entry.log });
+    return t(comparedAt === undefined ? "proof.provenByFirst" : "proof.proven");
+  };
+}
+
 function Proven({ entry, log }: { entry: ProvenEntry; log: LogState }) {
   const t = useText();
+  const provenText = useProvenText();
   const language = useLanguage();
   const [isOpen, setOpen] = useState(false);
   const number = new Intl.NumberFormat(language);
@@ -79,9 +89,7 @@ function Proven({ entry, log }: { entry: ProvenEntry; log: LogState }) {
       <div role="status">
         <h2>
           <span className={isWhole ? "mark" : "mark open"} aria-hidden="true" />
-          {head === undefined
-            ? t("proof.provenInLog", ofLog)
-            : t(isCompared ? "proof.proven" : "proof.provenByFirst")}
+          {provenText(entry, log)}
         </h2>
       </div>
       <ul>

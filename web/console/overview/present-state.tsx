@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { useReading } from "../../session/reading.tsx";
 import { useMay } from "../../session/session.ts";
 import { Section } from "../../ui/frame.tsx";
+import { Notice } from "../../ui/notice.tsx";
 import { Found } from "../../ui/states.tsx";
 import { useLanguage } from "../../ui/text.ts";
 import { useKnownText, useText } from "../text.ts";
@@ -82,17 +83,20 @@ function Services() {
     <Section title={t("overview.services")}>
       <Found query={query}>
         {({ services }) => (
-          <dl className="figures">
-            {services.map(({ name, ready }) => (
-              <Tile
-                key={name}
-                name={name}
-                figure={t(ready ? "system.ready" : "system.away")}
-                isBad={!ready}
-                note={known("services", name)}
-              />
-            ))}
-          </dl>
+          <>
+            {query.isError && <Notice isBad>{t("system.stale")}</Notice>}
+            <dl className="figures">
+              {services.map(({ name, ready }) => (
+                <Tile
+                  key={name}
+                  name={name}
+                  figure={t(ready ? "system.ready" : "system.away")}
+                  isBad={!ready}
+                  note={known("services", name)}
+                />
+              ))}
+            </dl>
+          </>
         )}
       </Found>
       <p className="small way">

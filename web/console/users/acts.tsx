@@ -179,6 +179,8 @@ function DemandPassword({ user }: Props) {
   const { mustChangePassword } = user;
   return (
     <Act
+      // Never turned round while somebody looks at it.
+      key={String(mustChangePassword)}
       name={t(mustChangePassword ? "demandPassword.undo" : "demandPassword.name")}
       effect={t(mustChangePassword ? "demandPassword.undoEffect" : "demandPassword.effect")}
       act={({ reason }) =>
@@ -315,9 +317,11 @@ interface WithClients extends Props {
 function SetStatus({ user, withClients }: WithClients) {
   const t = useText();
   const act = useAct({ user });
+  // Different acts: none becomes the other while somebody looks at it.
   if (user.status === "disabled")
     return (
       <Act
+        key="enable"
         name={t("enable.name")}
         effect={t("enable.effect")}
         act={({ reason }) =>
@@ -330,6 +334,7 @@ function SetStatus({ user, withClients }: WithClients) {
     );
   return (
     <Act
+      key="disable"
       name={t("disable.name")}
       kind="danger"
       effect={t("disable.effect")}

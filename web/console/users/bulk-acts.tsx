@@ -263,6 +263,7 @@ export async function patiently<R>(work: () => Promise<R>, signal: AbortSignal):
       const isFast = error instanceof GatehouseError && error.status === 429;
       if (!isFast || waits === MAX_WAITS || signal.aborted) throw error;
       await pause(Math.max(1, error.retryAfterS) * 1_000, signal);
+      if (signal.aborted) throw error;
     }
   }
 }

@@ -1,16 +1,19 @@
 import { Link, useSearch } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
+import type { Body } from "#clients/api/endpoint.ts";
 import { askPasskey, canUsePasskeys, offerPasskeys } from "../../session/passkeys.ts";
-import { type Session, useSession } from "../../session/session.ts";
+import { useSession } from "../../session/session.ts";
 import { callApi } from "../../ui/api.ts";
 import { Button } from "../../ui/button.tsx";
 import { EmailField, PasswordField } from "../../ui/field.tsx";
-import { ActionForm, useAction } from "../../ui/form.tsx";
+import { type Action, ActionForm, useAction } from "../../ui/form.tsx";
 import { PageTitle } from "../../ui/frame.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import { type LoginAnswer, useLoginSteps } from "../login-answer.tsx";
+import { useLoginSteps } from "../login-answer.tsx";
 import { ProviderButtons, useProviders } from "../provider-buttons.tsx";
 import { useText } from "../text.ts";
+
+type PasskeyLogin = Body<"POST /auth/passkeys/login">;
 
 export function LoginPage() {
   const t = useText();
@@ -20,12 +23,16 @@ export function LoginPage() {
   const [tried, setTried] = useState("");
   const providers = useProviders();
 
-  const endOffer = usePasskeyOffer(session, go);
+  const enter = async (body: PasskeyLogin) => go(await session.step("POST /auth/passkeys/login", { body }));
+  // Nobody has asked for the offer, but whoever takes it is told what comes of it.
+  const offered = useAction(enter);
+  const endOffer = usePasskeyOffer(offered.run);
   const passkey = useAction(async () => {
     await endOffer();
     // It may have been taken just before.
-    if (session.account === undefined) await go(await loginWithPasskey(session));
+    if (session.account === undefined) await enter(await passkeyLogin());
   });
+  const problem = passkey.problem ?? offered.problem;
 
   if (step !== undefined) return step;
   return (
@@ -33,7 +40,7 @@ export function LoginPage() {
       <PageTitle>{t("login.title")}</PageTitle>
       <div className="stack">
         {session.ending !== undefined && <Notice>{t(`ended.${session.ending}`)}</Notice>}
-        {passkey.problem !== undefined && <Notice isBad>{passkey.problem.message}</Notice>}
+        {problem !== undefined && <Notice isBad>{problem.message}</Notice>}
         <ActionForm
           submit={t("login.submit")}
           wide
@@ -79,24 +86,23 @@ export function LoginPage() {
   );
 }
 
-async function loginWithPasskey({ step }: Session, offer?: AbortSignal): Promise<LoginAnswer> {
+async function passkeyLogin(offer?: AbortSignal): Promise<PasskeyLogin> {
   const { challengeToken, options } = await callApi(fetch, "POST /auth/passkeys/login/options", { body: {} });
   offer?.throwIfAborted();
-  const response = await askPasskey(options, offer);
-  return step("POST /auth/passkeys/login", { body: { challengeToken, response } });
+  return { challengeToken, response: await askPasskey(options, offer) };
 }
 
 /**
  * Passkeys among what the browser offers in the field of the address, as long as the page is there.
  * @returns a function that ends the offer.
  */
-function usePasskeyOffer(
-  session: Session,
-  onAnswer: (answer: LoginAnswer) => Promise<void>,
-): () => Promise<void> {
+function usePasskeyOffer(enter: Action<[PasskeyLogin]>["run"]): () => Promise<void> {
   const ending = useRef(async () => {});
   useEffect(() => {
-    const logIn = async (offer: AbortSignal) => onAnswer(await loginWithPasskey(session, offer));
+    const logIn = async (offer: AbortSignal) => {
+      const failure = await enter(await passkeyLogin(offer));
+      if (failure !== undefined) throw failure.error;
+    };
     const end = offerPasskeys({ logIn });
     ending.current = end;
     return () => void end();
