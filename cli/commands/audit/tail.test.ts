@@ -11,7 +11,7 @@ import {
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { Entry } from "#proto/gatehouse/audit/v1/entry.ts";
 import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
-import { OutputClosedError } from "../../output-closed-error.ts";
+import { OutputClosedError } from "../../lost-output.ts";
 import { run } from "../../run.ts";
 import { COMMANDS } from "../commands.ts";
 
