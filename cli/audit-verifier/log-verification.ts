@@ -343,7 +343,8 @@ export class LogVerification {
     if (this.#badEntry !== undefined || this.#badNotes.length > 0 || isPart) return;
     if (this.#isCovered(log)) return;
     const first = this.#upTo.ofLog + 1;
-    const what = lastSequence === 0 ? "says that the log is empty" : `covers ${rangeText(first, lastSequence)}`;
+    const what =
+      lastSequence === 0 ? "says that the log is empty" : `covers ${rangeText(first, lastSequence)}`;
     const message = `No signed checkpoint ${what}: the required one is missing`;
     this.#findEntry("uncovered", first, Math.max(first, lastSequence), message);
   }

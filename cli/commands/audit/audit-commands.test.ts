@@ -474,6 +474,21 @@ test.skipIf(process.platform !== "linux")(
   60_000,
 );
 
+test.each([
+  ["empty", ""],
+  ["torn", checkpointsOf(10).slice(0, 60)],
+  ["of another service", '{"level":"info","msg":"other"}\n'],
+])("a file of checkpoints that is %s does not count as one", async (_what, text) => {
+  const kept = file("none.jsonl", text);
+  const { code, error } = await gatehouse(
+    ...["audit", "verify", "--live", "--key", log.verifierKey, "--checkpoints", kept],
+  );
+  expect({ code, error }).toEqual({
+    code: 66,
+    error: expect.stringContaining(`${kept} has no checkpoint\n`),
+  });
+});
+
 test("an incomplete line of stored checkpoints is skipped and reported", async () => {
   const [one = "", two = ""] = checkpointsOf(10, SIZE).split("\n");
   const kept = file("torn.jsonl", `${one.slice(0, 60)}\n${two}\n${one.slice(0, 9)}`);
