@@ -559,10 +559,12 @@ test("a search reads all pages, as a table and as JSON lines", async () => {
     "2026-11-21T09:30:00Z",
   );
   expect(shown.out.trimEnd().split("\n")).toHaveLength(51);
+  expect(shown.error).toBe("gatehouse: these are the newest 50; there are more: --limit or --all\n");
   expect(searched).toMatchObject([
     { action: "payments.create", limit: 50, from: new Date("2026-11-21T09:30:00Z") },
   ]);
-  const { out } = await gatehouse("audit", "search", "--all", "--json", "--outcome", "success");
+  const { out, error } = await gatehouse("audit", "search", "--all", "--json", "--outcome", "success");
+  expect(error).toBe("");
   const sequences = out
     .trimEnd()
     .split("\n")
@@ -571,6 +573,7 @@ test("a search reads all pages, as a table and as JSON lines", async () => {
   expect(searched).toHaveLength(1 + SIZE / 100);
   const limited = await gatehouse("audit", "search", "--limit", "130", "--json");
   expect(limited.out.trimEnd().split("\n")).toHaveLength(130);
+  expect(limited.error).toBe("");
 });
 
 test("the checkpoint of another log is printed with its key", async () => {

@@ -61,6 +61,8 @@ export const auditSearch: Command = {
         cursor = page.nextCursor;
         left -= page.entries.length;
       } while (cursor !== "" && left > 0);
+      if (cursor !== "" && limit === undefined)
+        terminal.writeError(`gatehouse: these are the newest ${most}; there are more: --limit or --all\n`);
       return undefined;
     });
   },
