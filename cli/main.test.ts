@@ -56,6 +56,25 @@ test("a reader that has left is no failure of the help", async () => {
   expect(error).toBe("");
 });
 
+test("JSON has no character that would control a terminal, and says the same", async () => {
+  const json = { name: "a\u009b2J\u202e\u007f\u{e0001}é😀\n", list: [1, null] };
+  const saying: Command = {
+    name: "say",
+    summary: "Say",
+    positionals: [],
+    options: {},
+    run: async () => ({ text: "", json }),
+  };
+  let out = "";
+  const writeOut = (text: string) => {
+    out += text;
+  };
+  const context = { environment: {}, defaultHome: folder, writeOut, writeError: () => {} };
+  expect(await run(["say", "--json"], [saying], context)).toBe(0);
+  expect(JSON.parse(out)).toEqual(json);
+  expect(out.split("\n").filter((line) => /\p{C}/u.test(line))).toEqual([]);
+});
+
 test("a reader that has left does not change a command's exit code", async () => {
   const refusing: Command = {
     name: "refuse",

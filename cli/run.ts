@@ -7,7 +7,7 @@ import { EXIT, type ExitCode } from "./exit-code.ts";
 import { helpText } from "./help-text.ts";
 import { OutputClosedError } from "./lost-output.ts";
 import { parseCommandLine } from "./parse-command-line.ts";
-import { printable } from "./printable.ts";
+import { printable, printableJson } from "./printable.ts";
 
 export interface ProcessContext extends Pick<SettingsSources, "environment" | "defaultHome"> {
   writeOut(text: string): unknown;
@@ -39,7 +39,7 @@ export async function run(
     if (output === undefined) return exitCode;
     exitCode = output.exitCode ?? EXIT.ok;
     const paint = context.hasColors?.() === true ? output.paint : undefined;
-    const text = wantsJson ? JSON.stringify(output.json, undefined, 2) : shown(output.text, paint);
+    const text = wantsJson ? printableJson(output.json, 2) : shown(output.text, paint);
     await context.writeOut(`${text}\n`);
     return exitCode;
   } catch (error) {
@@ -99,5 +99,5 @@ function asText({ message, requestId }: CliError): string {
 }
 
 function asJson({ code, message, requestId }: CliError): string {
-  return `${JSON.stringify({ error: { code, message, ...(requestId !== undefined && { requestId }) } })}\n`;
+  return `${printableJson({ error: { code, message, ...(requestId !== undefined && { requestId }) } })}\n`;
 }

@@ -7,6 +7,7 @@ import {
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { type Entry, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import type { Command } from "../../command.ts";
+import { printableJson } from "../../printable.ts";
 import { UsageError } from "../../usage-error.ts";
 import { table } from "../table.ts";
 import { timeOf } from "../time-of.ts";
@@ -94,7 +95,7 @@ export function entryLines(entries: readonly Entry[]): string {
       log: entry.log,
       claimedEmail: entry.actor?.claimedEmail ?? "",
     }))
-    .map((entry) => `${JSON.stringify(entry)}\n`)
+    .map((entry) => `${printableJson(entry)}\n`)
     .join("");
 }
 
