@@ -1,9 +1,11 @@
 #!/usr/bin/env node
 // Run by `npm exec gatehouse` and `node cli/main.ts`.
+import { writeFileSync } from "node:fs";
 import { enableCompileCache } from "node:module";
+import { Socket } from "node:net";
 import { join } from "node:path";
 import { isLostTypeQuery } from "#kit/database/database-failure.ts";
-import { OutputClosedError } from "./output-closed-error.ts";
+import { lostOutput } from "./lost-output.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -19,6 +21,9 @@ process.on("unhandledRejection", (error) => {
   if (!isLostTypeQuery(error)) throw error;
 });
 
+// Node's stream of a file takes a write of a part, as on a disk that is almost full, for one of all.
+const isStream = process.stdout instanceof Socket;
+
 // `process.exit` would lose output that is still in the pipe.
 process.exitCode = await run(process.argv.slice(2), COMMANDS, {
   environment: process.env,
@@ -26,9 +31,10 @@ process.exitCode = await run(process.argv.slice(2), COMMANDS, {
   // Backpressure bounds memory.
   writeOut: (text) =>
     new Promise<void>((resolve, reject) => {
-      process.stdout.write(text, (error) =>
-        error ? reject(new OutputClosedError("", { cause: error })) : resolve(),
-      );
+      if (isStream) process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
+      else resolve(writeFileSync(process.stdout.fd, text));
+    }).catch((error) => {
+      throw lostOutput(error);
     }),
   writeError: (text) => process.stderr.write(text),
   hasColors: () => process.stdout.isTTY && process.stdout.hasColors(),

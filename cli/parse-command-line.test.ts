@@ -71,6 +71,7 @@ test.each([
   ["options", "Unknown command: options"],
   ["users set-role ada@example.com ADMIN", "Try: gatehouse users list --query ada@example.com"],
   ["clients create Shop --permission p --owner ada@example.com", "ada@example.com is no id of a user"],
+  ["users disable --from a --reason left --from=b", "--from is given twice"],
   ["audit verify --key k one two", "Too many arguments: two"],
   ["audit verify file --key k --checkpoints a --checkpoints=", "Empty: --checkpoints"],
 ])("%j is refused: %s", (text, message) => {

@@ -65,7 +65,11 @@ function meantBy(words: readonly string[], commands: readonly Command[]): string
 
 function readStrictly(argv: readonly string[], command: Command): CommandInput {
   const help = `gatehouse ${command.name} --help`;
-  const given = parseStrictly(argv, { ...GLOBAL_OPTIONS, ...command.options }, help);
+  const options = { ...GLOBAL_OPTIONS, ...command.options };
+  const given = parseStrictly(argv, options, help);
+  const names = given.tokens.flatMap((token) => (token.kind === "option" ? [token.name] : []));
+  const again = names.find((name, at) => names.indexOf(name) < at && isSingle(options[name]));
+  if (again !== undefined) throw new UsageError(`--${again} is given twice`, help);
   const positionals = given.positionals.slice(command.name.split(" ").length);
   const missing = command.positionals.slice(positionals.length).map((name) => `<${name}>`);
   const flags = new Set<string>();
@@ -93,6 +97,8 @@ function readStrictly(argv: readonly string[], command: Command): CommandInput {
   return { positionals, flags, values, lists };
 }
 
+const isSingle = (option: CommandOption | undefined) => option?.type === "string" && option.multiple !== true;
+
 /** An address may change, so users are named by their ids alone. */
 function assertUserIds(
   { name, positionals, optionalPositionals = [], options }: Command,
@@ -112,7 +118,12 @@ function assertUserIds(
 
 function parseStrictly(argv: readonly string[], options: Options, help: string) {
   try {
-    return parseArgs({ args: [...argv], options: toParseArgs(options), allowPositionals: true });
+    return parseArgs({
+      args: [...argv],
+      options: toParseArgs(options),
+      allowPositionals: true,
+      tokens: true,
+    });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code?.startsWith("ERR_PARSE_ARGS_"))

@@ -5,3 +5,13 @@
 export function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}]/gu, "\ufffd");
 }
+
+/** @returns JSON of `value` that is as harmless: JSON itself escapes only the first 32 characters. */
+export function printableJson(value: unknown, indent = 0): string {
+  return JSON.stringify(value, undefined, indent).replace(/(?!\n)[\p{Cc}\p{Cf}]/gu, escaped);
+}
+
+function escaped(character: string): string {
+  const units = Array.from({ length: character.length }, (_, at) => character.charCodeAt(at));
+  return units.map((unit) => `\\u${unit.toString(16).padStart(4, "0")}`).join("");
+}

@@ -5,9 +5,9 @@ import { CliError } from "./cli-error.ts";
 import type { Command, Terminal } from "./command.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { helpText } from "./help-text.ts";
-import { OutputClosedError } from "./output-closed-error.ts";
+import { OutputClosedError } from "./lost-output.ts";
 import { parseCommandLine } from "./parse-command-line.ts";
-import { printable } from "./printable.ts";
+import { printable, printableJson } from "./printable.ts";
 
 export interface ProcessContext extends Pick<SettingsSources, "environment" | "defaultHome"> {
   writeOut(text: string): unknown;
@@ -25,23 +25,25 @@ export async function run(
 ): Promise<ExitCode> {
   const wantsJson = argv.includes("--json");
   let command: Command | undefined;
+  let exitCode: ExitCode = EXIT.ok;
   try {
     const request = parseCommandLine(argv, commands);
     if (request.kind === "help") {
-      context.writeOut(`${helpText(request.about)}\n`);
-      return EXIT.ok;
+      await context.writeOut(`${helpText(request.about)}\n`);
+      return exitCode;
     }
     command = request.command;
     const { environment, defaultHome } = context;
     const backend = createBackend({ values: request.input.values, environment, defaultHome });
     const output = await command.run(request.input, backend, terminalOf(context));
-    if (output === undefined) return EXIT.ok;
+    if (output === undefined) return exitCode;
+    exitCode = output.exitCode ?? EXIT.ok;
     const paint = context.hasColors?.() === true ? output.paint : undefined;
-    const text = wantsJson ? JSON.stringify(output.json, undefined, 2) : shown(output.text, paint);
+    const text = wantsJson ? printableJson(output.json, 2) : shown(output.text, paint);
     await context.writeOut(`${text}\n`);
-    return output.exitCode ?? EXIT.ok;
+    return exitCode;
   } catch (error) {
-    if (error instanceof OutputClosedError) return EXIT.ok;
+    if (error instanceof OutputClosedError) return exitCode;
     const failure = withDoubt(asCliError(error), command);
     context.writeError(wantsJson ? asJson(failure) : asText(failure));
     return failure.exitCode;
@@ -97,5 +99,5 @@ function asText({ message, requestId }: CliError): string {
 }
 
 function asJson({ code, message, requestId }: CliError): string {
-  return `${JSON.stringify({ error: { code, message, ...(requestId !== undefined && { requestId }) } })}\n`;
+  return `${printableJson({ error: { code, message, ...(requestId !== undefined && { requestId }) } })}\n`;
 }

@@ -33,6 +33,24 @@ test("a migration run by four replicas concurrently runs once", async () => {
   expect(await database.sql`select * from new_things`).toEqual([]);
 });
 
+test("token-service's role has the rights that its migration names, and none that tables have by default", async () => {
+  const rows = await database.ownerSql<{ table: string; rights: string }[]>`
+    select table_name as table, string_agg(lower(privilege_type), ', ' order by privilege_type) as rights
+    from information_schema.role_table_grants
+    where grantee = ${wanted.serviceRole} and table_schema = current_schema() group by 1`;
+  expect(Object.fromEntries(rows.map(({ table, rights }) => [table, rights]))).toEqual({
+    leaving_sessions: "delete, insert, select",
+    part: "select, update",
+    revocation_head: "select, update",
+    revocations: "delete, insert, select",
+    schema_migrations: "select",
+    security_events: "delete, insert, select, update",
+    sessions: "delete, insert, select, update",
+    signing_keys: "delete, insert, select, update",
+    slots: "select, update",
+  });
+});
+
 test("the service's role can read the pending migrations, and cannot mark them as run", async () => {
   const { sql } = database;
   expect(await pendingMigrations({ sql, directory })).toEqual([]);

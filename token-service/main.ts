@@ -167,6 +167,8 @@ const refusals = metrics.counter("gatehouse_token_refusals_total", "Refused acce
   "reason",
 ]);
 const refreshes = metrics.counter("gatehouse_refreshes_total", "Refreshes by result.", ["result"]);
+// An alert counts from the first time on.
+refreshes.inc({ result: "reused" }, 0);
 metrics.gauge(
   "gatehouse_revocation_lag_seconds",
   "Seconds since the last read of the revocation log.",

@@ -74,6 +74,15 @@ test("an empty log, a log of one entry, and a repeated checkpoint are accepted",
   expect(await findings(log.export({ checkpoints: [SIZE, SIZE] }))).toEqual([]);
 });
 
+test("an empty log without a signed checkpoint is not proven", async () => {
+  const nothing = log.export({ last: 0, checkpoints: [] });
+  const uncovered = "No signed checkpoint says that the log is empty: the required one is missing";
+  expect(await findings(nothing)).toEqual([["uncovered", 1, 1, uncovered]]);
+  expect(await findings(nothing, PART)).toEqual([["uncovered", 1, 1, uncovered]]);
+  const kept = { ...PART, checkpoints: [log.checkpoint(SIZE)] };
+  expect(await verify(nothing, kept)).toMatchObject({ result: "unproven", findings: [] });
+});
+
 test.each([9, 4])("any change in entry %i or its hashes is found at that entry", async (sequence) => {
   const first = sequence - 1;
   const lines = log.export({ first, last: sequence + 1, checkpoints: [] });

@@ -141,9 +141,8 @@ export class LogVerification {
     this.#checkCover(log);
     const findings = this.#findings(log);
     const { ofLog, noted, trusted } = this.#compared;
-    const isProven = this.#upTo.ofLog >= log.lastSequence;
     return {
-      result: findings.length > 0 ? "tampered" : isProven ? "proven" : "unproven",
+      result: findings.length > 0 ? "tampered" : this.#isCovered(log) ? "proven" : "unproven",
       findings,
       origin: log.origin,
       firstSequence: log.firstSequence,
@@ -332,13 +331,22 @@ export class LogVerification {
     this.#findEntry("removal", first, firstSequence - 1, `No signed removal covers the missing ${gone}`);
   }
 
-  #checkCover({ lastSequence }: LogLine): void {
+  /** That a log is empty must be signed, too. */
+  #isCovered({ lastSequence }: LogLine): boolean {
+    const { ofLog, noted, trusted } = this.#compared;
+    return this.#upTo.ofLog >= lastSequence && ofLog + noted + trusted > 0;
+  }
+
+  #checkCover(log: LogLine): void {
+    const { lastSequence } = log;
     const isPart = this.#trust.isPartial && this.#signedUpTo > lastSequence;
     if (this.#badEntry !== undefined || this.#badNotes.length > 0 || isPart) return;
-    if (this.#upTo.ofLog >= lastSequence) return;
+    if (this.#isCovered(log)) return;
     const first = this.#upTo.ofLog + 1;
-    const message = `No signed checkpoint covers ${rangeText(first, lastSequence)}: the required one is missing`;
-    this.#findEntry("uncovered", first, lastSequence, message);
+    const what =
+      lastSequence === 0 ? "says that the log is empty" : `covers ${rangeText(first, lastSequence)}`;
+    const message = `No signed checkpoint ${what}: the required one is missing`;
+    this.#findEntry("uncovered", first, Math.max(first, lastSequence), message);
   }
 
   #endAt(code: FindingCode, sequence: number, message: string): void {

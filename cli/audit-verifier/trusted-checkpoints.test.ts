@@ -59,6 +59,7 @@ test("the first line that is not a checkpoint is reported with the reason", asyn
     expect(read(text)).rejects.toThrow(
       expect.objectContaining({ name: "TrustedCheckpointsError", code, message: `${path}: ${message}` }),
     );
+  await refused(`${one}\n${two}\r\n`, "form", "line 2 is not JSON in canonical form");
   await refused(`${one}\nnonsense\n`, "form", "line 2 is not JSON");
   await refused(`${one}\n{"type":"removal","note":""}\n`, "form", "line 2 is not a checkpoint");
   await refused(`${one}\n{"type":"checkpoint","note":5}\n`, "form", "line 2 is not a note");

@@ -53,7 +53,8 @@ export async function readTrustedCheckpoints(
 }
 
 function isTorn(text: string): boolean {
-  if (text.endsWith("}")) return false;
+  // A whole line with another line break is refused: skipped, it would prove nothing without a word.
+  if (/\}\r?$/.test(text)) return false;
   return text.startsWith(LINE_START) || LINE_START.startsWith(text);
 }
 

@@ -1,5 +1,5 @@
-import { spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -43,4 +43,17 @@ test("a file that is there is kept, and the refusal says since when it is comple
     `${path} already exists, complete since 2023-11-14T22:13:20.000Z: add --force to replace it`,
   );
   expect(readFileSync(path, "utf8")).toBe("kept");
+});
+
+test("what is no file is not replaced by one, such as a device", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "gatehouse-replaced-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const pipe = join(folder, "pipe");
+  execFileSync("mkfifo", [pipe]);
+  for (const path of [pipe, folder]) {
+    await expect(replaceFile(path, { force: true }, () => expect.unreachable())).rejects.toThrow(
+      expect.objectContaining({ exitCode: 73, message: `${path} cannot be replaced: it is no file` }),
+    );
+  }
+  expect(statSync(pipe).isFIFO()).toBe(true);
 });

@@ -59,10 +59,9 @@ async function syncFolder(path: string): Promise<void> {
 /** A file is complete or absent. The message gives its time: a repeated command then shows that the first one had finished. */
 function refuseExisting(path: string, force: boolean): void {
   const found = statSync(path, { throwIfNoEntry: false });
-  if (force || found === undefined) return;
-  const since = found.mtime.toISOString();
-  throw new CliError(`${path} already exists, complete since ${since}: add --force to replace it`, {
-    exitCode: EXIT.output,
-    code: "output",
-  });
+  if (found === undefined || (force && found.isFile())) return;
+  const message = found.isFile()
+    ? `${path} already exists, complete since ${found.mtime.toISOString()}: add --force to replace it`
+    : `${path} cannot be replaced: it is no file`;
+  throw new CliError(message, { exitCode: EXIT.output, code: "output" });
 }

@@ -19,6 +19,7 @@ import { type BackendService, SERVICES } from "../backend-settings.ts";
 import { CliError } from "../cli-error.ts";
 import type { Command, Terminal } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
+import { printableJson } from "../printable.ts";
 import { UsageError } from "../usage-error.ts";
 import { parseRequest, type RpcRequest, readRequest } from "./rpc-request.ts";
 import { table } from "./table.ts";
@@ -84,7 +85,7 @@ async function call(backend: Backend, { server, method, service, registry }: Fou
     ),
   );
   const json = toJson(method.output, answer, { registry, alwaysEmitImplicit: true }) as object;
-  return { text: JSON.stringify(json, undefined, 2), json };
+  return { text: printableJson(json, 2), json };
 }
 
 async function stream(
@@ -113,7 +114,7 @@ async function stream(
       for await (const answer of answers) {
         silence.refresh();
         await terminal.writeOut(
-          `${JSON.stringify(toJson(method.output, answer as RpcRequest, { registry }))}\n`,
+          `${printableJson(toJson(method.output, answer as RpcRequest, { registry }))}\n`,
         );
       }
     } catch (error) {

@@ -101,7 +101,7 @@ export async function readRoleRights(sql: Sql): Promise<RoleRights | undefined> 
 export async function readChangeableLog(sql: Sql): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select relname as name from pg_class where relkind in ('r', 'p') and relnamespace = 'public'::regnamespace
-      and relname ~ '^(log_entries|leaves|subtrees|checkpoints|removals)(_[0-9_]+)?$'
+      and relname ~ '^(log_entries|leaves|subtrees|checkpoints|removals)(_[0-9_]+|_default|_below_[0-9]+)?$'
       and (has_table_privilege(oid, 'delete') or has_table_privilege(oid, 'truncate') or has_any_column_privilege(oid, 'update'))
     order by 1`;
   return rows.map(({ name }) => name);

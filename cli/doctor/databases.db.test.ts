@@ -44,6 +44,41 @@ test("a database whose migrations have run, of which one is missing, and without
   expect(await check()).toEqual([`failed token-service: not migrated: no migration has run; ${run}`]);
 });
 
+test("commits that are answered before a standby has them are a failure", async () => {
+  const { ownerSql } = database;
+  const [row] = await ownerSql<{ name: string }[]>`select quote_ident(current_database()) as name`;
+  const said = async (value: string) => {
+    await ownerSql.unsafe(`alter database ${row?.name} set synchronous_commit = ${value}`);
+    return check(`synchronous_commit is ${value}`);
+  };
+  expect(await said("local")).toEqual([
+    expect.stringMatching(/^failed token-service: synchronous_commit is local; Set synchronous_commit = on/),
+  ]);
+  expect(await said("on")).toEqual([]);
+});
+
+test("whoever may change a part of the audit log's tables is named with it", async () => {
+  const audit = await createTestDatabase("audit-service");
+  try {
+    const file = join(folder, "audit-password");
+    writeFileSync(file, audit.password, { mode: 0o600 });
+    const environment = { DATABASE_URL: audit.url, DATABASE_PASSWORD_FILE: file };
+    const environments = new Map([["audit-service", environment] as const]);
+    const rights = async () =>
+      (await checkDatabases({ environments, home: undefined, findings: [] }, Date.now))
+        .filter(({ subject }) => subject === "audit log")
+        .map(({ result, found }) => `${result}: ${found}`);
+    expect(await rights()).toEqual(["ok: the role may add to it and change nothing"]);
+    await audit.ownerSql`grant delete on leaves_below_268435456 to gatehouse_audit`;
+    await audit.ownerSql`grant update on log_entries_default to gatehouse_audit`;
+    expect(await rights()).toEqual([
+      "failed: the role may change leaves_below_268435456, log_entries_default",
+    ]);
+  } finally {
+    await audit.drop();
+  }
+});
+
 test("the databases of further parts of the users are looked at like the first, and a wrong file is named", async () => {
   const [first, second] = await Promise.all([
     createTestDatabase("token-service"),

@@ -204,8 +204,8 @@ const RULES: readonly Rule[] = [
   },
   {
     name: "synchronous_commit",
-    isRight: (value) => value !== "off",
-    action: "Set synchronous_commit = on: a crash would bring ended sessions back",
+    isRight: (value) => value !== "off" && value !== "local",
+    action: "Set synchronous_commit = on: a crash or a fail-over would bring ended sessions back",
   },
   {
     name: "default_transaction_isolation",

@@ -10,6 +10,7 @@ let folder: string;
 let watch: ReturnType<typeof watchRoutesFile>;
 let taken: string[][];
 let log: string;
+let metrics: ReturnType<typeof createMetrics>;
 let reads: number;
 const routes = (prefix: string) =>
   `routes: [{ prefix: ${prefix}, upstream: 'http://a', methods: { GET: { auth: public } } }]`;
@@ -37,6 +38,7 @@ beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "gatehouse-routes-"));
   taken = [];
   log = "";
+  metrics = createMetrics("gateway");
   reads = 0;
   await publish("v1", routes("/a"));
   watch = watchRoutesFile({
@@ -45,7 +47,7 @@ beforeEach(async () => {
     proxies: { replace: (all) => void taken.push(all.map(({ prefix }) => prefix)) },
     hosts: new Set(["gateway.test"]),
     logger: createLogger("gateway", "info", { write }),
-    metrics: createMetrics("gateway"),
+    metrics,
     lookEveryMs: 20,
     read(path) {
       reads += 1;
@@ -67,10 +69,14 @@ test("a file that says something else is taken, also by a swapped link; one that
 });
 
 test("an invalid file changes nothing and is logged once with its line; a later valid one is used", async () => {
+  const refusals = async () =>
+    /_reloads_total\{result="refused",.*\} (\d+)/.exec(await metrics.render())?.[1];
+  expect(await refusals()).toBe("0");
   await publish("v2", "routes:\n  - prefix: /auth");
   await expect.poll(() => log).toContain("line 2, routes.0.prefix");
   await lookedAgain();
   expect(log.trim().split("\n")).toHaveLength(1);
+  expect(await refusals()).toBe("1");
   expect(taken).toEqual([]);
   await publish("v3", routes("/c"));
   await expect.poll(() => taken).toEqual([["/c"]]);

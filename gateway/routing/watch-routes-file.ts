@@ -32,6 +32,8 @@ export function watchRoutesFile({
   const reloads = metrics.counter("gatehouse_routes_reloads_total", "Changes of the routes file by result.", [
     "result",
   ]);
+  // An alert counts from the first time on.
+  reloads.inc({ result: "refused" }, 0);
   return watchTextFile({
     path,
     text,

@@ -47,6 +47,8 @@ export async function watchBreachList(options: BreachListOptions): Promise<Watch
     "Look-ups of new passwords in the breach list.",
     ["outcome"],
   );
+  // An alert counts from the first time on.
+  lookups.inc({ outcome: "failed" }, 0);
   const watch = repeat("breach list", lookEveryMs, () => lookAgain(options, state), logger);
   return {
     async isBreached(password) {

@@ -64,14 +64,21 @@ function problemOf({ words, isWhole }: Typed): string | undefined {
   }
 }
 
+const documents = execFileSync("git", ["ls-files", "*.md", "*.yaml"], { cwd: ROOT, encoding: "utf8" })
+  .trim()
+  .split("\n")
+  .map((file) => ({ file, text: readFileSync(join(ROOT, file), "utf8") }));
+
+test("of a checkpoint that a document keeps it keeps the last line: audit verify refuses the others", () => {
+  const kept = documents.flatMap(({ text }) => text.match(/gatehouse audit checkpoint[^`\n]*>>/g) ?? []);
+  expect(kept.length).toBeGreaterThan(1);
+  expect(kept.filter((command) => !command.endsWith("| tail -n 1 >>"))).toEqual([]);
+});
+
 test("the command line parses every command that a document, a manifest or an alert names", () => {
-  const files = execFileSync("git", ["ls-files", "*.md", "*.yaml"], { cwd: ROOT, encoding: "utf8" });
-  const found = files
-    .trim()
-    .split("\n")
-    .flatMap((file) =>
-      commandsOf(readFileSync(join(ROOT, file), "utf8")).map((command) => ({ file, ...command })),
-    );
+  const found = documents.flatMap(({ file, text }) =>
+    commandsOf(text).map((command) => ({ file, ...command })),
+  );
   expect(found.length).toBeGreaterThan(130);
   const wrong = found.flatMap(({ file, ...command }) => {
     const problem = problemOf(command);

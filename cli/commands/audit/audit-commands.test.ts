@@ -474,6 +474,21 @@ test.skipIf(process.platform !== "linux")(
   60_000,
 );
 
+test.each([
+  ["empty", ""],
+  ["torn", checkpointsOf(10).slice(0, 60)],
+  ["of another service", '{"level":"info","msg":"other"}\n'],
+])("a file of checkpoints that is %s does not count as one", async (_what, text) => {
+  const kept = file("none.jsonl", text);
+  const { code, error } = await gatehouse(
+    ...["audit", "verify", "--live", "--key", log.verifierKey, "--checkpoints", kept],
+  );
+  expect({ code, error }).toEqual({
+    code: 66,
+    error: expect.stringContaining(`${kept} has no checkpoint\n`),
+  });
+});
+
 test("an incomplete line of stored checkpoints is skipped and reported", async () => {
   const [one = "", two = ""] = checkpointsOf(10, SIZE).split("\n");
   const kept = file("torn.jsonl", `${one.slice(0, 60)}\n${two}\n${one.slice(0, 9)}`);
@@ -544,10 +559,12 @@ test("a search reads all pages, as a table and as JSON lines", async () => {
     "2026-11-21T09:30:00Z",
   );
   expect(shown.out.trimEnd().split("\n")).toHaveLength(51);
+  expect(shown.error).toBe("gatehouse: these are the newest 50; there are more: --limit or --all\n");
   expect(searched).toMatchObject([
     { action: "payments.create", limit: 50, from: new Date("2026-11-21T09:30:00Z") },
   ]);
-  const { out } = await gatehouse("audit", "search", "--all", "--json", "--outcome", "success");
+  const { out, error } = await gatehouse("audit", "search", "--all", "--json", "--outcome", "success");
+  expect(error).toBe("");
   const sequences = out
     .trimEnd()
     .split("\n")
@@ -556,6 +573,7 @@ test("a search reads all pages, as a table and as JSON lines", async () => {
   expect(searched).toHaveLength(1 + SIZE / 100);
   const limited = await gatehouse("audit", "search", "--limit", "130", "--json");
   expect(limited.out.trimEnd().split("\n")).toHaveLength(130);
+  expect(limited.error).toBe("");
 });
 
 test("the checkpoint of another log is printed with its key", async () => {

@@ -7,6 +7,7 @@ import {
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { type Entry, Outcome } from "#proto/gatehouse/audit/v1/entry.ts";
 import type { Command } from "../../command.ts";
+import { printableJson } from "../../printable.ts";
 import { UsageError } from "../../usage-error.ts";
 import { table } from "../table.ts";
 import { timeOf } from "../time-of.ts";
@@ -61,6 +62,8 @@ export const auditSearch: Command = {
         cursor = page.nextCursor;
         left -= page.entries.length;
       } while (cursor !== "" && left > 0);
+      if (cursor !== "" && limit === undefined)
+        terminal.writeError(`gatehouse: these are the newest ${most}; there are more: --limit or --all\n`);
       return undefined;
     });
   },
@@ -92,7 +95,7 @@ export function entryLines(entries: readonly Entry[]): string {
       log: entry.log,
       claimedEmail: entry.actor?.claimedEmail ?? "",
     }))
-    .map((entry) => `${JSON.stringify(entry)}\n`)
+    .map((entry) => `${printableJson(entry)}\n`)
     .join("");
 }
 

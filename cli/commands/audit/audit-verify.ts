@@ -187,6 +187,7 @@ async function readCheckpoints(
       const read = await readTrustedCheckpoints(path, keys);
       for (const checkpoint of read.checkpoints) checkpoints.push(checkpoint);
       if (read.tornLines > 0) warn(`gatehouse: ${path}: incomplete lines skipped: ${read.tornLines}\n`);
+      if (read.checkpoints.length === 0) throw inputError(`${path} has no checkpoint`, undefined);
     } catch (error) {
       if (isFileError(error)) throw inputError(`${path} cannot be read: ${error.message}`, error);
       if (!(error instanceof TrustedCheckpointsError)) throw error;

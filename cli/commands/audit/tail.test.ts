@@ -11,9 +11,12 @@ import {
 } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { Entry } from "#proto/gatehouse/audit/v1/entry.ts";
 import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
-import { OutputClosedError } from "../../output-closed-error.ts";
+import { OutputClosedError } from "../../lost-output.ts";
 import { run } from "../../run.ts";
 import { COMMANDS } from "../commands.ts";
+
+/** What controls a terminal, or turns the reading direction, and stands as it is in JSON. */
+const CONTROLS = "\u007f\u009b2J\u202e\u{e0001}";
 
 let certificates: TestCertificates;
 let server: RpcServer;
@@ -36,9 +39,12 @@ beforeAll(async () => {
   const follow: Pick<Implementation<AuditQueryServiceServer>, "followEntries"> = {
     async followEntries({ after: [place] }, { requestId }) {
       asked.push(requestId);
-      if (asked.length === failing) throw new DomainError("service_unavailable", "away");
+      if (asked.length === failing) throw new DomainError("service_unavailable", "\u001b[2Jaway");
       const next = (place?.sequence ?? Number.NaN) + 1;
-      const entry = { ...Entry.decode(new Uint8Array()), sequence: next, action: "auth.login" };
+      const entry = {
+        ...Entry.decode(new Uint8Array()),
+        ...{ sequence: next, action: "auth.login", userAgent: CONTROLS },
+      };
       const places = [{ log: 0, sequence: next }];
       return {
         entries: [entry],
@@ -81,7 +87,12 @@ async function follow(entries: number) {
     environment: { AUDIT_SERVICE_ADDRESS: `127.0.0.1:${port}`, ...certificates.environmentOf("operator") },
     defaultHome: "/no such home",
     writeOut: (text) => {
-      for (const line of text.trim().split("\n")) sequences.push(JSON.parse(line).sequence);
+      for (const line of text.trim().split("\n")) {
+        expect(line).toMatch(/^\P{C}+$/u);
+        const { sequence, userAgent } = JSON.parse(line);
+        expect(userAgent).toBe(CONTROLS);
+        sequences.push(sequence);
+      }
       if (sequences.length >= entries) throw new OutputClosedError("");
     },
     writeError: (text) => {
@@ -104,7 +115,7 @@ test("after a break it goes on where it was, and loses nothing", async () => {
   failing = 3;
   const { error, sequences } = await follow(5);
   expect(sequences).toEqual([1, 2, 3, 4, 5]);
-  expect(error).toMatch(/away\ngatehouse: trying again\ngatehouse: following again\n$/);
+  expect(error).toMatch(/: \ufffd\[2Jaway\ngatehouse: trying again\ngatehouse: following again\n$/);
   expect(connections).toBe(2);
 });
 

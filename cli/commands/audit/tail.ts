@@ -74,7 +74,8 @@ export const tail: Command = {
           // At the beginning it is rather a mistake than a break.
           const isBreak = error instanceof CliError && error.exitCode === EXIT.unavailable;
           if (!isBreak || !hasBegun) throw error;
-          if (!isAway) terminal.writeError(`gatehouse: ${error.message}\ngatehouse: trying again\n`);
+          if (!isAway)
+            terminal.writeError(`gatehouse: ${printable(error.message)}\ngatehouse: trying again\n`);
           isAway = true;
           await pause();
         }

@@ -5,7 +5,7 @@ import { text } from "node:stream/consumers";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
 import { callUnary } from "#kit/rpc/rpc-client.ts";
 import type { Command, Terminal } from "../../command.ts";
-import { printable } from "../../printable.ts";
+import { printable, printableJson } from "../../printable.ts";
 import { UsageError } from "../../usage-error.ts";
 import { placeText } from "../audit/audit-search.ts";
 import { callWebhooks } from "./webhooks.ts";
@@ -148,7 +148,7 @@ async function answer(
 }
 
 const asJson = ({ isVerified, event, forwardStatus }: Received) =>
-  JSON.stringify({ isVerified, forwardStatus: forwardStatus ?? null, event: event ?? null });
+  printableJson({ isVerified, forwardStatus: forwardStatus ?? null, event: event ?? null });
 
 function asLine({ event, forwardStatus }: Received): string {
   if (event === undefined) return `${new Date().toISOString()}  bad signature: answered ${STATUS.unsigned}`;
