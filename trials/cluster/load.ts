@@ -27,6 +27,8 @@ const LOGINS = Number(process.env.LOGINS ?? "0.05");
 
 /** Below the limits of one user: 600 forwarded calls and 300 others a minute. */
 const CALLS_PER_USER_AND_SECOND = 4;
+/** Half of what each of three replicas of identity-service allows: chance may send it most of them. */
+const LOGINS_PER_USER_AND_SECOND = 5 / 60;
 const MAX_OPEN = 2_000;
 /** As long as a verifier may go on without knowing what was revoked. */
 const REVOKED_WITHIN_MS = 3_000;
@@ -131,6 +133,9 @@ interface Kind {
   replaces?: true;
 }
 
+/** Each begins with a login. */
+const LOGOUTS = 0.01;
+
 /** Beside the logins; the shares sum to 1. */
 const MIX: readonly Kind[] = [
   { share: 0.46, run: (user) => checked("GET /payees", as(user, "GET", "/payees"), isPayeeList) },
@@ -138,7 +143,7 @@ const MIX: readonly Kind[] = [
   { share: 0.21, run: pay },
   { share: 0.1, run: me },
   { share: 0.11, run: refresh, replaces: true },
-  { share: 0.01, run: logOut },
+  { share: LOGOUTS, run: logOut },
   {
     share: 0.02,
     run: (user) =>
@@ -186,8 +191,9 @@ async function newUser(index: number): Promise<User> {
 }
 
 const users: User[] = [];
-for (let index = 0; index < Math.max(4, RATE / CALLS_PER_USER_AND_SECOND); index++)
-  users.push(await newUser(index));
+const loginRate = RATE * (LOGINS + (1 - LOGINS) * LOGOUTS);
+const needed = Math.max(4, RATE / CALLS_PER_USER_AND_SECOND, loginRate / LOGINS_PER_USER_AND_SECOND);
+for (let index = 0; index < needed; index++) users.push(await newUser(index));
 done = 0;
 buckets = newBuckets();
 slowestMs = 0;

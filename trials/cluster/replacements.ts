@@ -44,6 +44,8 @@ async function mounted(
   for (const [file, value] of Object.entries(valuesOf(pair))) {
     await eventually(`${workload.name} has its new ${file}`, async () => {
       const pods = await podsOf(kubectl, workload);
+      // The autoscaler may add one at any time.
+      if (pods.some(({ isReady }) => !isReady)) return undefined;
       const files = pods.map(({ name }) => kubectl(["exec", name, "--", "cat", `/run/secrets/tls/${file}`]));
       return (await Promise.all(files)).every((text) => text === value) || undefined;
     });
