@@ -27,8 +27,8 @@ const LOGINS = Number(process.env.LOGINS ?? "0.05");
 
 /** Below the limits of one user: 600 forwarded calls and 300 others a minute. */
 const CALLS_PER_USER_AND_SECOND = 4;
-/** Half of what each of three replicas of identity-service allows: chance may send it most of them. */
-const LOGINS_PER_USER_AND_SECOND = 5 / 60;
+/** An account may log in 60 times an hour from one place. */
+const LOGINS_PER_USER_AND_SECOND = 1 / 60;
 const MAX_OPEN = 2_000;
 /** As long as a verifier may go on without knowing what was revoked. */
 const REVOKED_WITHIN_MS = 3_000;
