@@ -67,6 +67,17 @@ providers:
   expect(JSON.stringify(google)).not.toContain("the secret");
 });
 
+test.each([
+  ["{ firstName: vorname }", { email: "email", emailVerified: "email_verified" }],
+  ["{ email: upn }", { email: "upn", emailVerified: "upn_verified" }],
+  ["{ email: upn, emailVerified: xms_edov }", { email: "upn", emailVerified: "xms_edov" }],
+])("claims %s: email_verified says nothing of another claim than email", (claims, names) => {
+  const [own] = parse(
+    one(`name: own\nissuer: "https://id.example"\nclientId: o\nclientSecretFile: secret\nclaims: ${claims}`),
+  );
+  expect(own?.claims).toMatchObject(names);
+});
+
 test.each<[string, string, string[]]>([
   [
     "an unknown preset",
