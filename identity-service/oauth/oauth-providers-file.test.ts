@@ -187,6 +187,23 @@ test("plain HTTP is for development; providers need a place to send browsers to"
   ]);
 });
 
+test.each([
+  ["https://app.example/", true],
+  ["http://localhost:5173/", true],
+  ["http://127.0.0.1/", true],
+  ["http://[::1]:3000/", true],
+  ["com.example.app:/signed-in", true],
+  ["http://app.example/", false],
+  ["http://localhost.app.example/", false],
+])("beside a gateway with TLS, tokens go to %s: %s", (address, isAllowed) => {
+  const config = { OAUTH_PROVIDERS_FILE: undefined, OAUTH_RETURN_TO: ["https://app.example/", address] };
+  const problems = [{ key: "OAUTH_RETURN_TO", message: "must be https, or http on this machine" }];
+  expect(oauthConfigProblems({ ...config, PUBLIC_ORIGIN: "https://gatehouse.example" })).toEqual(
+    isAllowed ? [] : problems,
+  );
+  expect(oauthConfigProblems({ ...config, PUBLIC_ORIGIN: "http://gatehouse.test" })).toEqual([]);
+});
+
 test("Apple's client secret is a JWT that its key has signed", async () => {
   const jwt = appleClientSecret(
     { teamId: "ABCDE12345", keyId: "FGHIJ67890", clientId: "com.example.web", privateKey: pem },
