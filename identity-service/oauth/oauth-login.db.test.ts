@@ -283,6 +283,7 @@ describe("a provider that lies gets nobody in: no user, no session", () => {
     ],
     ["no address", () => ({ claims: { email: "" } })],
     ["an address that is none", () => ({ claims: { email: "ada@@example.com" } })],
+    ["an address that looks like another", () => ({ claims: { email: "\uff41da@example.com" } })],
     [
       "token endpoint: 500",
       () => ({ answers: { "/token": (response) => response.writeHead(500).end("<script>") } }),
