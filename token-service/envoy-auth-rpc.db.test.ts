@@ -178,6 +178,10 @@ test("identity headers of the client are removed in either spelling; the verifie
     "x-auth-context": "urn:gatehouse:acr:3",
     x_auth_context: "urn:gatehouse:acr:3",
     "x-auth_time": "9999999999",
+    "x-approval-id": "019a0000-0000-7000-8000-000000000001",
+    "x-approval-method": "passkey",
+    "x-approval-digest": "0".repeat(64),
+    x_approval_use: "first",
   };
   const headers = { ...honest, ...forged };
   expect(applied(await check(headers), headers)).toEqual({

@@ -24,8 +24,9 @@ const CHALLENGE: Record<RefusalCode, string> = {
   token_expired: 'Bearer error="invalid_token", error_description="The token has expired", realm="gatehouse"',
 };
 
-/** Upstreams may trust these. Many read `x_user_id` as `X-User-Id`. */
-const IDENTITY_HEADER = /^x[-_](?:(?:user|session)(?:[-_]|$)|client[-_]id$|scope$|auth[-_](?:context|time)$)/;
+/** Upstreams may trust these, which else only the gateway sends. Many read `x_user_id` as `X-User-Id`. */
+const IDENTITY_HEADER =
+  /^x[-_](?:(?:user|session|approval)(?:[-_]|$)|client[-_]id$|scope$|auth[-_](?:context|time)$)/;
 /** `context_extensions`: whose tokens to accept. Absent: the issuer's. */
 const AUDIENCE_EXTENSION = "audience";
 const REQUEST_ID = /^[A-Za-z0-9-]{1,64}$/;

@@ -27,9 +27,12 @@ const publicJwk = z.discriminatedUnion("kty", [
 ]);
 const SECRET_MEMBERS = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"];
 
-export function algorithmsOf({ crv, kty }: JWK): readonly string[] {
+/** One that the key itself names is the only one (RFC 7517 §4.4); `EdDSA` and `Ed25519` are two names of one. */
+export function algorithmsOf({ alg, crv, kty }: JWK): readonly string[] {
   const type = kty === "RSA" ? "RSA" : crv;
-  return type !== undefined && Object.hasOwn(ALGORITHMS, type) ? ALGORITHMS[type as KeyType] : [];
+  if (type === undefined || !Object.hasOwn(ALGORITHMS, type)) return [];
+  const ofType: readonly string[] = ALGORITHMS[type as KeyType];
+  return type === "RSA" && alg !== undefined ? ofType.filter((name) => name === alg) : ofType;
 }
 
 /** @returns the key with its `kid`; without one, its thumbprint (RFC 7638). @throws {DomainError} `validation_failed`. */

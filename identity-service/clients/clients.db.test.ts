@@ -332,6 +332,26 @@ test("an assertion by another key, with another kid or algorithm, or of a disabl
   expect(await codeOf(authenticate(await assertion()))).toBe("invalid_client");
 });
 
+test.each([
+  [{ alg: "PS256" }, "RS256", "invalid_client"],
+  [{ alg: "PS256" }, "PS256", "done"],
+  [{ alg: "RS256" }, "PS256", "invalid_client"],
+  [{}, "RS256", "done"],
+  [{}, "PS256", "done"],
+])("an RSA key with %j makes an assertion by %s: %s", async (named, alg, outcome) => {
+  const client = await create();
+  const pair = generateKeyPairSync("rsa", { modulusLength: 2048 });
+  const publicJwkJson = JSON.stringify({ ...pair.publicKey.export({ format: "jwk" }), ...named });
+  await add(client.id, "public_key", { publicJwkJson });
+  const text = await new SignJWT({ aud: deps.tokenIssuer, jti: "1" })
+    .setProtectedHeader({ alg })
+    .setIssuer(client.id)
+    .setSubject(client.id)
+    .setExpirationTime("1m")
+    .sign(pair.privateKey);
+  expect(await codeOf(authenticate({ kind: "assertion", assertion: text }))).toBe(outcome);
+});
+
 test("an assertion may have one audience in a list, and five minutes to live", async () => {
   const { assertion } = await withKey();
   expect(await codeOf(authenticate(await assertion({ aud: [deps.tokenIssuer], exp: soonS(300) })))).toBe(
@@ -371,6 +391,7 @@ test.each([
     }),
   ],
   ["with another algorithm", () => ({ ...jwkOf("ed25519"), alg: "ES256" })],
+  ["for RSA with SHA-512", () => ({ ...jwkOf("rsa", { modulusLength: 2048 }), alg: "RS512" })],
   ["for encryption", () => ({ ...jwkOf("ed25519"), use: "enc" })],
   ["named with a control character", () => ({ ...jwkOf("ed25519"), kid: "a\0" })],
   ["named with half a character", () => ({ ...jwkOf("ed25519"), kid: "\ud800" })],

@@ -1,6 +1,6 @@
 import * as oidc from "openid-client";
 import { z } from "zod";
-import { canonicalEmail } from "#kit/values/canonical-email.ts";
+import { canonicalEmail, isLookAlike } from "#kit/values/canonical-email.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { languageTag } from "#kit/values/locale.ts";
 import { reportedNames } from "../users/personal-name.ts";
@@ -9,7 +9,7 @@ import type { ProviderSettings } from "./oauth-provider-settings.ts";
 export interface ExternalPerson {
   /** Unique within the issuer. */
   subject: string;
-  /** Canonical form. Undefined if missing or invalid. */
+  /** Canonical form. Undefined if missing, invalid or a look-alike, as at a registration. */
   email: string | undefined;
   isEmailVerified: boolean;
   firstName: string;
@@ -56,7 +56,8 @@ function externalPerson(reported: {
   if (bytes === 0 || bytes > MAX_SUBJECT_BYTES || /\p{Cc}/u.test(subject) || !subject.isWellFormed()) {
     throw new DomainError("oauth_failed", "the subject is invalid");
   }
-  const email = canonicalEmail(reported.email);
+  const written = canonicalEmail(reported.email);
+  const email = written !== undefined && isLookAlike(written) ? undefined : written;
   return {
     subject,
     email,

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { z } from "zod";
-import { ConfigError, readableFileSchema } from "#kit/config/config.ts";
+import { ConfigError, isElsewhere, readableFileSchema } from "#kit/config/config.ts";
 import type { ProviderSettings } from "./oauth-provider-settings.ts";
 import { parseProvidersFile } from "./oauth-providers-file.ts";
 
@@ -69,10 +69,13 @@ export function oauthConfigProblems(
   const providers = config.OAUTH_PROVIDERS_FILE?.providers ?? [];
   const isSecure = config.PUBLIC_ORIGIN.startsWith("https:");
   const plain = providers.filter(({ network }) => isSecure && network === "loopback");
-  const problems = plain.map(({ name }) => ({
-    key: "OAUTH_PROVIDERS_FILE" as const,
+  const problems: ReturnType<typeof oauthConfigProblems> = plain.map(({ name }) => ({
+    key: "OAUTH_PROVIDERS_FILE",
     message: `${name}: the issuer must be https, as PUBLIC_ORIGIN is`,
   }));
+  // RFC 9700 §2.6.
+  if (isSecure && config.OAUTH_RETURN_TO?.some((url) => url.startsWith("http:") && isElsewhere(url)))
+    problems.push({ key: "OAUTH_RETURN_TO", message: "must be https, or http on this machine" });
   if (providers.length === 0 || config.OAUTH_RETURN_TO !== undefined) return problems;
   return [...problems, { key: "OAUTH_RETURN_TO", message: "is required beside OAUTH_PROVIDERS_FILE" }];
 }

@@ -248,6 +248,15 @@ test("an address that only the userinfo endpoint sends is found there", async ()
   expect(await users()).toMatchObject([{ email: "from@userinfo.example", email_verified: true }]);
 });
 
+test("an address of the userinfo endpoint is not verified by the ID token, which does not name it", async () => {
+  provider.lie({
+    claims: { email: undefined, email_verified: true },
+    userinfo: { email: "from@userinfo.example", email_verified: undefined },
+  });
+  await flow();
+  expect(await users()).toMatchObject([{ email: "from@userinfo.example", email_verified: false }]);
+});
+
 describe("a provider that lies gets nobody in: no user, no session", () => {
   const inS = (seconds: number) => Math.floor(Date.now() / 1_000) + seconds;
   test.each<[string, () => Lies]>([
@@ -274,6 +283,7 @@ describe("a provider that lies gets nobody in: no user, no session", () => {
     ],
     ["no address", () => ({ claims: { email: "" } })],
     ["an address that is none", () => ({ claims: { email: "ada@@example.com" } })],
+    ["an address that looks like another", () => ({ claims: { email: "\uff41da@example.com" } })],
     [
       "token endpoint: 500",
       () => ({ answers: { "/token": (response) => response.writeHead(500).end("<script>") } }),

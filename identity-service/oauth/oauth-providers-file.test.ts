@@ -67,6 +67,17 @@ providers:
   expect(JSON.stringify(google)).not.toContain("the secret");
 });
 
+test.each([
+  ["{ firstName: vorname }", { email: "email", emailVerified: "email_verified" }],
+  ["{ email: upn }", { email: "upn", emailVerified: "upn_verified" }],
+  ["{ email: upn, emailVerified: xms_edov }", { email: "upn", emailVerified: "xms_edov" }],
+])("claims %s: email_verified says nothing of another claim than email", (claims, names) => {
+  const [own] = parse(
+    one(`name: own\nissuer: "https://id.example"\nclientId: o\nclientSecretFile: secret\nclaims: ${claims}`),
+  );
+  expect(own?.claims).toMatchObject(names);
+});
+
 test.each<[string, string, string[]]>([
   [
     "an unknown preset",
@@ -174,6 +185,23 @@ test("plain HTTP is for development; providers need a place to send browsers to"
   expect(oauthConfigProblems({ ...without, PUBLIC_ORIGIN: "http://127.0.0.1:8080" })).toMatchObject([
     { key: "OAUTH_RETURN_TO" },
   ]);
+});
+
+test.each([
+  ["https://app.example/", true],
+  ["http://localhost:5173/", true],
+  ["http://127.0.0.1/", true],
+  ["http://[::1]:3000/", true],
+  ["com.example.app:/signed-in", true],
+  ["http://app.example/", false],
+  ["http://localhost.app.example/", false],
+])("beside a gateway with TLS, tokens go to %s: %s", (address, isAllowed) => {
+  const config = { OAUTH_PROVIDERS_FILE: undefined, OAUTH_RETURN_TO: ["https://app.example/", address] };
+  const problems = [{ key: "OAUTH_RETURN_TO", message: "must be https, or http on this machine" }];
+  expect(oauthConfigProblems({ ...config, PUBLIC_ORIGIN: "https://gatehouse.example" })).toEqual(
+    isAllowed ? [] : problems,
+  );
+  expect(oauthConfigProblems({ ...config, PUBLIC_ORIGIN: "http://gatehouse.test" })).toEqual([]);
 });
 
 test("Apple's client secret is a JWT that its key has signed", async () => {

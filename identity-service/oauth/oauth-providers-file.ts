@@ -210,7 +210,7 @@ function settingsOf(given: GivenProvider, folder: string, context: z.RefinementC
         ...named(given.name, OIDC_SCOPES),
         ...placed(given, context),
         endpoints: given.endpoints,
-        claims: { ...CLAIMS, ...withoutUndefined(given.claims ?? {}) },
+        claims: claimNames(given.claims),
         securityEvents: given.securityEvents && eventSettings(given, given.securityEvents, read),
         clientAuthentication: genericAuthentication(given, read, context),
       };
@@ -243,6 +243,12 @@ function placed(
   if (jwks !== undefined && !isAllowedUrl(jwks, network))
     refuse(["securityEvents", "jwks"], "must be https, at an address that is allowed for the issuer");
   return { issuer: given.issuer, network };
+}
+
+/** `email_verified` speaks of `email` alone (OpenID Connect Core §5.1), which may be all that its user has proven. */
+function claimNames(given: z.output<typeof claims> = {}): ClaimNames {
+  const emailVerified = given.emailVerified ?? `${given.email ?? CLAIMS.email}_verified`;
+  return { ...CLAIMS, ...withoutUndefined(given), emailVerified };
 }
 
 function eventSettings(

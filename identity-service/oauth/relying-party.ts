@@ -167,13 +167,12 @@ async function exchange(
   const hasEmail = claims[settings.claims.email] !== undefined || !hasUserinfo;
   // Some providers send the address only there. `sub` must match.
   const more = hasEmail ? {} : await oidc.fetchUserInfo(configuration, tokens.access_token, claims.sub);
-  const all: Record<string, unknown> = { ...claims, ...more };
-  if (
-    !["boolean", "undefined"].includes(typeof all[settings.claims.emailVerified]) &&
-    !settings.takesBooleanText
-  ) {
+  const { emailVerified } = settings.claims;
+  // It speaks of the address that came with it.
+  const all: Record<string, unknown> = hasEmail ? claims : { ...claims, [emailVerified]: undefined, ...more };
+  if (!["boolean", "undefined"].includes(typeof all[emailVerified]) && !settings.takesBooleanText) {
     logger.warn(
-      { provider: settings.name, claim: settings.claims.emailVerified },
+      { provider: settings.name, claim: emailVerified },
       "a provider's claim is not a boolean, so the address counts as not verified",
     );
   }
