@@ -22,7 +22,9 @@ import {
   startWithAnna,
   type TestDeps,
 } from "../testing/test-deps.ts";
+import { approvalTokenHash } from "./approval.ts";
 import { recordApproval } from "./approval-events.ts";
+import { consumeApproval } from "./approval-store.ts";
 import { askApproval } from "./ask-approval.ts";
 import { deleteOldApprovals } from "./delete-old-approvals.ts";
 import { getApproval, listOwnApprovals } from "./get-approval.ts";
@@ -244,6 +246,28 @@ test("a session has at most ten open: the oldest makes room", async () => {
   expect(await stored()).toBe(11);
   expect(await codeOf(verify(asked[0]?.token ?? ""))).toBe("approval_mismatch");
   await verify(asked[1]?.token ?? "");
+});
+
+test("an approval that is used while the eleventh is asked stays as evidence", async () => {
+  const token = await given();
+  for (let count = 0; count < 9; count += 1) {
+    pass(1);
+    await ask();
+  }
+  pass(1);
+  const use = { userId, sessionId: SESSION, digest: sha256(TRANSACTION), acr: 2, idempotencyHash: null };
+  const tokenHash = approvalTokenHash(token) ?? Buffer.of();
+  let eleventh: Promise<unknown> | undefined;
+  await transaction(deps.sql, async (tx) => {
+    await consumeApproval(tx, { ...use, tokenHash, now: deps.now() });
+    eleventh = ask();
+    await expect.poll(() => database.waitingForLocks()).toBe(1);
+  });
+  await eleventh;
+  expect(
+    (await listUsedApprovals(deps, { limit: 10, from: undefined, to: undefined })).approvals,
+  ).toHaveLength(1);
+  expect(await stored()).toBe(11);
 });
 
 test("without a factor of the level nothing is asked", async () => {
