@@ -288,7 +288,7 @@ test("a code never gives an approval of level 3", async () => {
   expect(await codeOf(consume(token))).toBe("approval_required");
 });
 
-test("unused approvals are deleted after a day, evidence after its retention or never", async () => {
+test("unused approvals are deleted after a day, evidence never without a retention", async () => {
   await ask();
   await consume(await given());
   pass(24 * 3_600 + 300);
@@ -298,10 +298,22 @@ test("unused approvals are deleted after a day, evidence after its retention or 
   await deleteOldApprovals({ ...deps, approvalRetentionMonths: 0 });
   expect(await stored()).toBe(1);
   pass(MONTH_S);
-  await deleteOldApprovals({ ...deps, approvalRetentionMonths: 2 });
+  await deleteOldApprovals({ ...deps, approvalRetentionMonths: 0 });
   expect(await stored()).toBe(1);
-  await deleteOldApprovals({ ...deps, approvalRetentionMonths: 1 });
-  expect(await stored()).toBe(0);
+});
+
+test("evidence is kept for whole months, as long as the audit log keeps its entries", async () => {
+  await consume(await given());
+  for (const [at, months, left] of [
+    ["2031-02-28T23:59:59Z", 1, 1],
+    ["2031-03-01T00:00:00Z", 2, 1],
+    ["2031-03-31T12:00:00Z", 2, 1],
+    ["2031-04-01T00:00:00Z", 2, 0],
+  ] as const) {
+    nowMs = Date.parse(at);
+    await deleteOldApprovals({ ...deps, approvalRetentionMonths: months });
+    expect(await stored()).toBe(left);
+  }
 });
 
 const look = (approvalId: string, change: { userId?: string; sessionId?: string } = {}) =>
