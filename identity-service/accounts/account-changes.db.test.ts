@@ -332,6 +332,13 @@ test("an hour has three mails for changes of address", async () => {
   expect(await mails("confirm-email-change")).toHaveLength(3);
 });
 
+test("a change of address that gets no mail leaves the link of the mail before it", async () => {
+  const token = await wantAddress("anna@new.example");
+  const mailLimits = { ...deps.mailLimits, strangersPerHour: 1 };
+  expect(await wantAddress("anna@new.example", ANNA.password, { ...deps, mailLimits })).toBe(token);
+  expect((await confirmEmailChange(deps, token)).user.email).toBe("anna@new.example");
+});
+
 test("links mailed to the old address are invalid after the change", async () => {
   const verification = await last("verify-email");
   const reset = await resetLink();

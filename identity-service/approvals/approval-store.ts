@@ -75,10 +75,13 @@ export async function insertApproval(tx: TransactionSql, approval: NewApproval):
   `;
 }
 
-/** Requires the account lock. Keeps the newest `count` that were not used. */
+/**
+ * Requires the account lock. Keeps the newest `count` that were not used. A use takes no such lock, so the deletion looks
+ * again after it has waited: otherwise the evidence of a use would go.
+ */
 export async function keepNewestUnused(tx: TransactionSql, sessionId: string, count: number): Promise<void> {
   await tx`
-    delete from approvals where id in (
+    delete from approvals where used_at is null and id in (
       select id from approvals where session_id = ${sessionId} and used_at is null
       order by created_at desc, id desc offset ${count}
     )

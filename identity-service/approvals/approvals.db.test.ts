@@ -22,7 +22,9 @@ import {
   startWithAnna,
   type TestDeps,
 } from "../testing/test-deps.ts";
+import { approvalTokenHash } from "./approval.ts";
 import { recordApproval } from "./approval-events.ts";
+import { consumeApproval } from "./approval-store.ts";
 import { askApproval } from "./ask-approval.ts";
 import { deleteOldApprovals } from "./delete-old-approvals.ts";
 import { getApproval, listOwnApprovals } from "./get-approval.ts";
@@ -246,6 +248,28 @@ test("a session has at most ten open: the oldest makes room", async () => {
   await verify(asked[1]?.token ?? "");
 });
 
+test("an approval that is used while the eleventh is asked stays as evidence", async () => {
+  const token = await given();
+  for (let count = 0; count < 9; count += 1) {
+    pass(1);
+    await ask();
+  }
+  pass(1);
+  const use = { userId, sessionId: SESSION, digest: sha256(TRANSACTION), acr: 2, idempotencyHash: null };
+  const tokenHash = approvalTokenHash(token) ?? Buffer.of();
+  let eleventh: Promise<unknown> | undefined;
+  await transaction(deps.sql, async (tx) => {
+    await consumeApproval(tx, { ...use, tokenHash, now: deps.now() });
+    eleventh = ask();
+    await expect.poll(() => database.waitingForLocks()).toBe(1);
+  });
+  await eleventh;
+  expect(
+    (await listUsedApprovals(deps, { limit: 10, from: undefined, to: undefined })).approvals,
+  ).toHaveLength(1);
+  expect(await stored()).toBe(11);
+});
+
 test("without a factor of the level nothing is asked", async () => {
   expect(await codeOf(ask({ acr: 3 }))).toBe("mfa_enrollment_required");
   await database.ownerSql`delete from totp_credentials`;
@@ -264,7 +288,7 @@ test("a code never gives an approval of level 3", async () => {
   expect(await codeOf(consume(token))).toBe("approval_required");
 });
 
-test("unused approvals are deleted after a day, evidence after its retention or never", async () => {
+test("unused approvals are deleted after a day, evidence never without a retention", async () => {
   await ask();
   await consume(await given());
   pass(24 * 3_600 + 300);
@@ -274,10 +298,22 @@ test("unused approvals are deleted after a day, evidence after its retention or 
   await deleteOldApprovals({ ...deps, approvalRetentionMonths: 0 });
   expect(await stored()).toBe(1);
   pass(MONTH_S);
-  await deleteOldApprovals({ ...deps, approvalRetentionMonths: 2 });
+  await deleteOldApprovals({ ...deps, approvalRetentionMonths: 0 });
   expect(await stored()).toBe(1);
-  await deleteOldApprovals({ ...deps, approvalRetentionMonths: 1 });
-  expect(await stored()).toBe(0);
+});
+
+test("evidence is kept for whole months, as long as the audit log keeps its entries", async () => {
+  await consume(await given());
+  for (const [at, months, left] of [
+    ["2031-02-28T23:59:59Z", 1, 1],
+    ["2031-03-01T00:00:00Z", 2, 1],
+    ["2031-03-31T12:00:00Z", 2, 1],
+    ["2031-04-01T00:00:00Z", 2, 0],
+  ] as const) {
+    nowMs = Date.parse(at);
+    await deleteOldApprovals({ ...deps, approvalRetentionMonths: months });
+    expect(await stored()).toBe(left);
+  }
 });
 
 const look = (approvalId: string, change: { userId?: string; sessionId?: string } = {}) =>

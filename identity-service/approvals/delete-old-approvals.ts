@@ -4,11 +4,11 @@ import { deleteUnusedApprovals, deleteUsedApprovals } from "./approval-store.ts"
 const KEEP_UNUSED_MS = 24 * 3_600_000;
 const MAX_BATCH = 1_000;
 
-/** Evidence of a used approval stays as long as its entries in the audit log. */
+/** Evidence of a used approval stays as long as its entries in the audit log, which loses whole months (UTC). */
 export async function deleteOldApprovals(deps: {
   sql: Sql;
   now: () => Date;
-  /** 0: evidence of used approvals is kept without end. */
+  /** Full months beside the current one. 0: evidence of used approvals is kept without end. */
   approvalRetentionMonths: number;
 }): Promise<void> {
   const { sql, approvalRetentionMonths: months } = deps;
@@ -16,7 +16,6 @@ export async function deleteOldApprovals(deps: {
   const endedBefore = new Date(now.getTime() - KEEP_UNUSED_MS);
   while ((await deleteUnusedApprovals(sql, endedBefore, MAX_BATCH)) === MAX_BATCH);
   if (months === 0) return;
-  const usedBefore = new Date(now);
-  usedBefore.setUTCMonth(usedBefore.getUTCMonth() - months);
+  const usedBefore = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - months));
   while ((await deleteUsedApprovals(sql, usedBefore, MAX_BATCH)) === MAX_BATCH);
 }

@@ -65,7 +65,11 @@ export async function findTotpSince(sql: Sql, userId: string): Promise<Date | un
 }
 
 export async function confirmTotpCredential(tx: TransactionSql, userId: string, at: Date): Promise<void> {
-  await tx`update totp_credentials set confirmed_at = ${at} where user_id = ${userId} and confirmed_at is null`;
+  // Another replica's clock may have been ahead when it was made.
+  await tx`
+    update totp_credentials set confirmed_at = greatest(created_at, ${at})
+    where user_id = ${userId} and confirmed_at is null
+  `;
 }
 
 /** Of new users. */

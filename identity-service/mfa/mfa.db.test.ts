@@ -172,6 +172,16 @@ test("set up, confirm, log in with a code: the session says how", async () => {
   ]);
 });
 
+test("a replica whose clock is four seconds behind the one of the set-up confirms it", async () => {
+  // Both in one step of the code.
+  nowMs = Math.ceil(nowMs / 30_000) * 30_000 + 10_000;
+  const { secret } = await setUp();
+  const code = codeOf(secret);
+  pass(-4);
+  expect((await enable(code)).recoveryCodes).toHaveLength(10);
+  expect(await getAccount(deps, userId)).toMatchObject({ hasTotp: true });
+});
+
 test("a right password alone begins no session and gives 256 bits, of which only a hash is kept", async () => {
   await enrolled();
   const tempToken = await logIn();

@@ -197,12 +197,27 @@ test.each<[string, (tx: TransactionSql, id: string) => Promise<unknown>]>([
   expect(await findIdentityUser(database.sql, { issuer: ISSUER, subject: "ada" })).toBeUndefined();
 });
 
-test("an identity that is unlinked while its login waits for the account claims nothing", async () => {
+test("an identity that is unlinked while its login waits for the account claims nothing, and logs nobody in", async () => {
   const id = await signUp(EMAIL);
   await link(id, "ada");
   const ended = await whileLocked(id, (tx) => tx`delete from external_identities`);
-  expect(ended).toMatchObject({ status: "fulfilled", value: { end: undefined } });
+  expect(ended).toMatchObject({ status: "rejected", reason: { code: "oauth_failed" } });
   expect(await account(id)).toEqual(UNTOUCHED);
+});
+
+test("an identity that is unlinked after its login has found it logs nobody in", async () => {
+  const id = await signUp(EMAIL);
+  await proveCredentials(database.ownerSql, id);
+  await link(id, "ada");
+  const { login } = await transaction(database.ownerSql, async (tx) => {
+    await tx`lock table users in access exclusive mode`;
+    const login = Promise.allSettled([logIn("ada", "else@example.com")]);
+    await expect.poll(database.waitingForLocks, { interval: 5 }).toBe(1);
+    await tx`delete from external_identities`;
+    await tx`update users set session_epoch = session_epoch + 1`;
+    return { login };
+  });
+  expect(await login).toMatchObject([{ status: "rejected", reason: { code: "oauth_failed" } }]);
 });
 
 test("a login of a linked account that has nothing to claim waits for no lock", async () => {

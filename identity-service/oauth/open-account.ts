@@ -85,7 +85,11 @@ async function openLinked(
   const isLinked = owner !== undefined && (await findIdentityUser(tx, keyOf(arrival))) === userId;
   const isClaim = isLinked && owner.status === "active" && isClaimable(deps, owner, arrival);
   const end = isClaim ? await claim(tx, deps, { arrival, owner }, context) : undefined;
-  return { account: existing(await findAccountById(tx, userId)), end };
+  const account = await findAccountById(tx, userId);
+  // In this order: what unlinks raises the session epoch, so a later one ends the login, and an earlier one shows here.
+  if (account === undefined || (await findIdentityUser(tx, keyOf(arrival))) !== userId)
+    throw new DomainError("oauth_failed", "the identity was unlinked meanwhile");
+  return { account, end };
 }
 
 async function linkByAddress(
