@@ -3,14 +3,14 @@ import { once } from "node:events";
 import { join, resolve } from "node:path";
 import { TRIALS, type Trial } from "./trials.ts";
 
-/** `npm run trial -- <name> [arguments of the trial…]`, or `npm run trial -- --list`. Ends with the code of the trial. */
+/** `npm run trial -- <name> [arguments of the trial…]`, or `npm run trial -- --list` (also `--help`). Ends with the code of the trial. */
 
 const ROOT = resolve(import.meta.dirname, "..");
 const EXIT_USAGE = 64;
 
 const [name = "", ...rest] = process.argv.slice(2);
 const found = Object.hasOwn(TRIALS, name) ? TRIALS[name] : undefined;
-if (name === "--list") console.log(list());
+if (name === "--list" || name === "--help") console.log(list());
 else if (found !== undefined) process.exitCode = await run(found, rest);
 else {
   console.error(

@@ -17,8 +17,8 @@ test("every trial names a file that exists, and every bench and trial has a name
   expect(there.filter((file) => !filesOf.includes(file))).toEqual([]);
 });
 
-test("--list says what each trial shows and how long it takes", () => {
-  const text = execFileSync(process.execPath, [MAIN, "--list"], { encoding: "utf8" });
+test.each(["--list", "--help"])("%s says what each trial shows and how long it takes", (option) => {
+  const text = execFileSync(process.execPath, [MAIN, option], { encoding: "utf8" });
   const lines = Object.entries(TRIALS).map(
     ([name, { shows, takes }]) => new RegExp(`^${name} +${takes} +${shows}$`, "m"),
   );

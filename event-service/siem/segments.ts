@@ -10,7 +10,7 @@ import type { EntryReader } from "./entry-reader.ts";
 
 const MAX_ENTRIES = 10_000;
 const IDLE_MS = 1_000;
-/** In memory. Entries have some 1 KiB and at most some 6, and a checkpoint comes some entries after the wanted end. */
+/** Limits a segment in memory. Entries have some 1 KiB and at most some 6, and a checkpoint comes some entries after the wanted end. */
 const MAX_BYTES = 96 * 1024 * 1024;
 const EXPORT_TIMEOUT_MS = 120_000;
 
@@ -45,7 +45,7 @@ export interface Manifest {
   first: number;
   last: number;
   count: number;
-  /** Of the segment, beside the manifest. */
+  /** The segment's file, beside the manifest. */
   name: string;
   bytes: number;
   /** Hexadecimal. */

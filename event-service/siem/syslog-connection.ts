@@ -15,7 +15,7 @@ export interface SyslogConnectionOptions {
   port: number;
   /** PEM. Without `ca` those of the system. */
   tls: Pick<SecureContextOptions, "ca" | "cert" | "key">;
-  /** Of each wait. */
+  /** Limits each wait. */
   deadlineMs: number;
   /** Breaks the connection. */
   signal: AbortSignal;

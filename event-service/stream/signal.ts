@@ -57,7 +57,7 @@ const risc = (name: string) => (): Signal => ({ type: `${RISC}/${name}`, event: 
 
 const ALL_REVOKED = "gatehouse.session.all_revoked.v1";
 
-/** Which entries of the log are signals: docs/events.md. */
+/** Which entries of the log are signals: docs/signals.md. */
 const SIGNALS: Readonly<Record<string, (told: Told) => Signal>> = {
   "gatehouse.session.ended.v1": ({ reason }) => ({
     type: SESSION_REVOKED,

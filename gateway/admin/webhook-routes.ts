@@ -181,7 +181,7 @@ export function registerWebhookRoutes(
   route("updateWebhook", "PATCH", "/admin/webhooks/:id", {
     summary: "Change, pause or resume a webhook",
     description:
-      "What is absent stays. Active again, it is sent what it has missed. The receiver of a stream is told of it.",
+      "What is absent stays. Active again, it is sent what it has missed. The receiver of a stream is notified.",
     policy: { ...writing, action: "admin.webhooks.update" },
     schema: { params: WebhookParams, body: WebhookChange },
     answers: answersWith("The webhook as it is now.", z.strictObject({ webhook: webhookAnswer })),

@@ -2,7 +2,7 @@ import { type SaxesAttributeNS, SaxesParser, type SaxesTagNS } from "saxes";
 import { ConfigError } from "#kit/config/config.ts";
 import { isPng, pngProblem } from "#kit/values/png.ts";
 
-/** Of the operator. */
+/** The operator's image. */
 export interface BrandLogo {
   content: Buffer;
   mediaType: string;
@@ -55,7 +55,7 @@ function checkSvg(content: Buffer): void {
     throw new ConfigError(`line ${parser.line}: ${what}`);
   };
   let isRoot = true;
-  /** Of an open `<style>`. Text, CDATA and comments may take turns in it. */
+  /** The content of an open `<style>`. Text, CDATA and comments may take turns in it. */
   let css: string | undefined;
   parser.on("error", (error) => refuse(`is no SVG and no PNG: ${error.message.replace(/^\d+:\d+: /, "")}`));
   parser.on("xmldecl", ({ encoding = "utf-8" }) => {

@@ -19,7 +19,7 @@ export interface UpstreamFailure {
 
 /** Maps undici's errors to `upstream_timeout` or `upstream_unavailable`. @param wasBegun on a connection. */
 export function upstreamFailure(thrown: unknown, wasBegun: boolean): UpstreamFailure {
-  // Of the gateway itself. Its caller knows what was sent.
+  // The gateway itself has thrown it. Its caller knows what was sent.
   if (thrown instanceof DomainError) {
     return { error: thrown, isEffectUncertain: false, isUnsent: false };
   }

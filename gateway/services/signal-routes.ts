@@ -155,7 +155,7 @@ export function registerSignalRoutes(app: GatewayApp, { signals, tokenIssuer }: 
     must((await signals.getStream({ clientId: clientIdOf(request), streamId }, request.state.call)).stream);
 
   route("getSignalTransmitter", "GET", "/.well-known/ssf-configuration", {
-    summary: "How receivers are told security events (OpenID Shared Signals Framework 1.0)",
+    summary: "How receivers get security events (OpenID Shared Signals Framework 1.0)",
     policy: { auth: "public", limitClass: "document" },
     answers: { 200: raw("The metadata.", configurationAnswer) },
     handler: async (_request, reply) => {
@@ -177,7 +177,7 @@ export function registerSignalRoutes(app: GatewayApp, { signals, tokenIssuer }: 
 
   route("createSignalStream", "POST", "/ssf/streams", {
     summary: "Make the stream of a receiver",
-    description: "A client has one, and is told what happens from then on.",
+    description: "A client has one, which gets what happens from then on.",
     policy: { ...policy, action: "client.stream.create" },
     schema: { body: NewStream },
     answers: { [HTTP_CREATED]: raw("The stream.", streamAnswer) },
@@ -248,7 +248,7 @@ export function registerSignalRoutes(app: GatewayApp, { signals, tokenIssuer }: 
   });
 
   route("getSignalStreamStatus", "GET", "/ssf/streams/status", {
-    summary: "Whether the receiver is told",
+    summary: "Whether the receiver gets events",
     policy,
     schema: { querystring: StreamQuery },
     answers: { 200: raw("The status.", statusAnswer) },
@@ -258,7 +258,7 @@ export function registerSignalRoutes(app: GatewayApp, { signals, tokenIssuer }: 
 
   route("updateSignalStreamStatus", "POST", "/ssf/streams/status", {
     summary: "Pause, disable or enable a stream",
-    description: "What happens while it is paused is told later, while it is disabled never.",
+    description: "What happens while it is paused is sent later, while it is disabled never.",
     policy: { ...policy, action: "client.stream.update" },
     schema: { body: StatusChange },
     answers: { 200: raw("The status.", statusAnswer) },

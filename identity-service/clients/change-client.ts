@@ -9,7 +9,7 @@ import { assertOwner, type ClientsDeps, clientName } from "./create-client.ts";
 import { replaceCredentialIds } from "./credential-store.ts";
 import { endClientTokens, owesClientEnd } from "./end-client-tokens.ts";
 
-/** Of an entry's reason. */
+/** Limits the reason of an audit entry, in characters. */
 const MAX_REASON = 200;
 
 /** Undefined fields stay. */

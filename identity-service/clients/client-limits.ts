@@ -20,7 +20,7 @@ export interface ClientLimits {
 interface Attempt {
   /** @throws {DomainError} `too_many_requests` if the client proves itself too often. */
   succeeded(clientId: string): void;
-  /** Without a verdict. */
+  /** The attempt ended without a verdict. */
   giveBack(): void;
 }
 

@@ -141,7 +141,7 @@ interface NewCredential extends ClientOrigin {
 
 export interface AddedPasskey {
   passkey: Passkey;
-  /** Of the first second factor. Never logged. */
+  /** They come with the first second factor. Never logged. */
   recoveryCodes: string[];
   /** For `endSessions`. */
   end: SessionEnd;

@@ -18,7 +18,7 @@ export function dummyHash(cost: string): string {
   return cost + (cost.startsWith("$2") ? BCRYPT_END : PHC_END);
 }
 
-/** In one spelling. Undefined for a cost that no hash may have. */
+/** @returns the cost in its one spelling; undefined for a cost that no hash may have. */
 export function knownCost(cost: string): string | undefined {
   const own = readStoredHash(dummyHash(cost));
   return own === undefined ? readForeignHash(dummyHash(cost))?.cost : costText(own);

@@ -9,7 +9,7 @@ import { type ReauthenticateDeps, type Reauthentication, reauthenticate } from "
 /** What the token says of the session in which a user changes how they log in. */
 export interface OwnerSession {
   acr: AssuranceLevel;
-  /** Of the last proof of that level. */
+  /** When that level was last proven. */
   authTime: Date;
 }
 
@@ -25,9 +25,9 @@ export interface PasswordOwner extends Owner {
 }
 
 interface Demand {
-  /** Of every account. `password_or_login`: without a password, a login of the last ten minutes. */
+  /** Every account must show it. `password_or_login`: without a password, a login of the last ten minutes. */
   anyone: "session" | "fresh_session" | "password" | "password_or_login";
-  /** Of an account with a second factor, in addition. `code`: in the request itself. */
+  /** Accounts with a second factor must show it, too. `code`: in the request itself. */
   withFactor: "fresh_level_2" | "code";
 }
 

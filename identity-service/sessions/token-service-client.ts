@@ -17,7 +17,7 @@ export interface NewSession extends ClientOrigin {
   amr: readonly string[];
   acr: AssuranceLevel;
   authTime: Date;
-  /** Of the role. */
+  /** The limits of the user's role. */
   limits: SessionLimits;
 }
 

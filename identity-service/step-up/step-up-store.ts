@@ -7,7 +7,7 @@ interface NewStepUp {
   userId: string;
   sessionId: string;
   sessionEpoch: number;
-  /** To prove. */
+  /** The level that is to be proven. */
   acr: AssuranceLevel;
   createdAt: Date;
   expiresAt: Date;

@@ -166,7 +166,7 @@ export interface WrongPassword extends Pick<Guess, "account" | "clientIp"> {
 export interface Refusal {
   kind: "refused";
   retryAfterMs: number;
-  /** Only of the caller's network. */
+  /** Absent unless the limit is that of the caller's network. */
   limit?: number;
 }
 
@@ -200,9 +200,9 @@ export interface Throttle {
    * Infinite: until a success, or `clear`. Undefined: they are not.
    */
   lockedUntil(account: string): Promise<number | undefined>;
-  /** After a new password or an unlock. */
+  /** Called after a new password or an unlock. */
   clear(account: string): Promise<void>;
-  /** After a deletion. Other counts have keyed digests and expire within days. */
+  /** Called after a deletion. Other counts have keyed digests and expire within days. */
   forget(account: string): Promise<void>;
   close(): Promise<void>;
 }

@@ -7,14 +7,14 @@ export interface TrustedDevice {
   createdAt: Date;
   expiresAt: Date;
   lastUsedAt: Date;
-  /** Of the last login. */
+  /** Address and browser are those of the last login. */
   clientIp: string;
   userAgent: string;
 }
 
 export interface NewTrustedDevice extends TrustedDevice {
   userId: string;
-  /** Of the device token. */
+  /** The id that the device token names. */
   deviceId: string;
   /** SHA-256. */
   secretHash: Buffer;

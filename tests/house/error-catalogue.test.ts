@@ -1,5 +1,5 @@
-import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
+import { globSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
 import { REDIRECTED_CODES } from "#gateway/auth/oauth-routes.ts";
@@ -10,7 +10,9 @@ import { REDIRECTED } from "#identity-service/oauth/complete-oauth-login.ts";
 import { toRpcError } from "#kit/rpc/rpc-errors.ts";
 import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "#kit/values/errors.ts";
 
-const page = readFileSync(resolve(import.meta.dirname, "..", "..", "docs", "errors.md"), "utf8");
+const ROOT = resolve(import.meta.dirname, "..", "..");
+const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
+const page = read("docs/errors.md");
 const rows = [...page.matchAll(/^\| `(\w+)` \| (\d+) \| (\w+) \| (.+) \|$/gm)].map(
   ([, code, http, rpc, text]) => ({
     code,
@@ -93,4 +95,19 @@ test("the OpenAPI document has every code that a client can see, with the page's
   for (const code of ["method_not_allowed", "upstream_unavailable", "upstream_timeout"]) {
     expect(String((info as { description: string }).description)).toContain(code);
   }
+});
+
+test("docs/migrate names every reason for which a row of an import is refused", () => {
+  const sources = [
+    "identity-service/imports/judge-row.ts",
+    "identity-service/passwords/foreign-hash.ts",
+    ...globSync("cli/user-files/*.ts", { cwd: ROOT }).filter((path) => !path.endsWith(".test.ts")),
+  ];
+  const given = /(?:problem|refusal): "(\w+)"|refuse\("(\w+)"\)|return "(\w+_\w+)"/g;
+  const reasons = new Set(
+    sources.flatMap((path) => [...read(path).matchAll(given)].map(([, a, b, c]) => a ?? b ?? c)),
+  );
+  const papers = globSync("docs/migrate/*.md", { cwd: ROOT }).map(read).join("\n");
+  expect(reasons.size).toBeGreaterThan(20);
+  expect([...reasons].filter((reason) => !papers.includes(`\`${reason}\``))).toEqual([]);
 });

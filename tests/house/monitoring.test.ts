@@ -160,6 +160,34 @@ test("what runbooks and papers of operations name is registered", () => {
   expect([...new Set(unknown)]).toEqual([]);
 });
 
+/** Three or more words between backticks. Those that somebody types begin with a name of `TYPED`. */
+const QUOTED = /`([A-Za-z][a-z]*(?: [^`\s]+){2,})`/g;
+const TYPED = /^(?:cmctl|curl|delete|gatehouse|kubectl|npm|openssl|psql|select|sum|tail|update|vacuum)\b/;
+const OF_POSTGRES = ["no partition of relation"];
+
+/** The end of the longest piece without a placeholder: what stands before may be a variable of the source. */
+function endOfQuote(quote: string): string {
+  const [piece = ""] = quote.split(/…|<[^>]*>/).sort((a, b) => b.length - a.length);
+  return piece.trim().split(" ").slice(-4).join(" ");
+}
+
+test("what a runbook quotes of a log or an answer is in the source", () => {
+  const programs = [
+    ...sources,
+    read(ROOT, "deploy", "image", "drain-spool.ts"),
+    read(ROOT, "deploy", "k8s", "drain-job.ts"),
+  ];
+  const program = programs.map((text) => text.replaceAll(/^ *(?:\/\/|\/?\*).*$/gm, "")).join("\n");
+  const quotes = readdirSync(RUNBOOKS).flatMap((name) =>
+    [...read(RUNBOOKS, name).matchAll(QUOTED)]
+      .map(([, quote = ""]) => quote)
+      .filter((quote) => !TYPED.test(quote) && !OF_POSTGRES.some((text) => quote.startsWith(text)))
+      .map((quote) => ({ name, quote })),
+  );
+  expect(quotes.length).toBeGreaterThan(15);
+  expect(quotes.filter(({ quote }) => !program.includes(endOfQuote(quote)))).toEqual([]);
+});
+
 describe.each(Object.entries(DASHBOARDS))("dashboard %s", (name, dashboard) => {
   test("is what its description says: run node deploy/monitoring/build.ts", () => {
     expect(JSON.parse(read(MONITORING, "dashboards", `${name}.json`))).toEqual(toGrafana(dashboard));

@@ -13,7 +13,7 @@ const partDatabase = z.strictObject({
 });
 export type PartDatabase = z.output<typeof partDatabase>;
 
-/** Of the variable `PARTS_FILE`. */
+/** The file that `PARTS_FILE` names. */
 export const partsFileSchema = databasesFileSchema("parts", partDatabase);
 
 /** `DATABASE_URL` and the run-time parameters of a part, with the role of the first one. */

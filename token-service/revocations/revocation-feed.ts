@@ -109,12 +109,12 @@ export class RevocationFeed {
     return this.#known.hasKey(keyId);
   }
 
-  /** As of the newest read. */
+  /** @returns whether this part had the slot at the newest read. */
   holds(slot: number): boolean {
     return ((this.#slots.bits[slot >>> 3] ?? 0) & (0x80 >>> (slot & 7))) !== 0;
   }
 
-  /** Since the start of the last successful read. */
+  /** Counted from the start of the last successful read. */
   get lagMs(): number {
     return this.#nowMs() - this.#readAtMs;
   }

@@ -28,7 +28,7 @@ export interface SessionRow extends Binding {
   revokedAt: Date | null;
   ip: string;
   userAgent: string;
-  /** Of the browser's device. Null: the session is not bound to one. */
+  /** The key of the browser's device. Null: the session is not bound to one. */
   deviceKey: JWK | null;
   /** So far. The next challenge has this number. */
   deviceProofs: number;

@@ -25,7 +25,7 @@ const commonClaims = {
 /** RFC 9068 §2.2: users' tokens are for the gateway, which is no client of the access file. No client's id, a UUID, is the same. */
 export const GATEWAY_CLIENT_ID = "gatehouse";
 
-/** Of a column of PostgreSQL. Of a token that a thief of the key has made it would stop the marks of all others. */
+/** The greatest `integer` of PostgreSQL. A greater one, in a token made with a stolen key, would stop the marks of all others. */
 const MAX_GENERATION = 2_147_483_647;
 
 /** RFC 9068 §2.2. Unknown claims pass, for newer versions. */

@@ -38,7 +38,7 @@ export type EntryVerdict =
       isProven: true;
       /** What the log says, and which one. Show this. */
       leaf: ShownEntry;
-      /** Of the entry's log. */
+      /** Signed in the entry's log. */
       checkpoint: Checkpoint;
       /** Of log 0, which commits to everything. Absent while it does not commit to `checkpoint`. */
       head?: SignedHead;

@@ -246,7 +246,7 @@ function newRoute(document: Document, { prefix, what, upstream, ...wanted }: Wan
   return node;
 }
 
-/** On one line. */
+/** Written on one line. */
 function policyNode(document: Document, policy: object): YAMLMap {
   const node = document.createNode(policy, { aliasDuplicateObjects: false }) as YAMLMap;
   node.flow = true;

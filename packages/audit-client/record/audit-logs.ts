@@ -39,7 +39,7 @@ export class AuditLogs implements AuditEventRecorder {
     return this.#recorders[at] as Recorder;
   }
 
-  /** From the turn on. */
+  /** Looks from the turn on. */
   #find(suits: (recorder: Recorder) => boolean): number | undefined {
     const { length } = this.#recorders;
     // The only log has every turn.

@@ -20,7 +20,7 @@ export type ColorPair = readonly [light: string, dark: string];
 /** Of links and buttons. */
 export interface Accent {
   accent: ColorPair;
-  /** Under the pointer. */
+  /** The accent under the pointer. */
   "accent-deep": ColorPair;
   /** Text on both. */
   "on-accent": ColorPair;

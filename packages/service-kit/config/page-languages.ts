@@ -196,7 +196,7 @@ function flat(texts: Texts, path = "", into = new Map<string, string>()): Map<st
   return into;
 }
 
-/** In the tree of English. The texts of an earlier language go first; a form that it lacks has its most general one. */
+/** @returns texts in the tree of English. Those of an earlier language go first; a form that it lacks has its most general one. */
 function completed(
   english: Texts,
   languages: readonly ReadonlyMap<string, string>[],

@@ -4,13 +4,13 @@ import { type Repetition, repeat } from "../telemetry/repeat.ts";
 
 export interface TextFileWatchOptions {
   path: string;
-  /** In use now. */
+  /** The text that is in use now. */
   text: string;
   /** For the log: `routes file`. */
   what: string;
   /** @throws for a text that cannot be used; the one before stays in use. */
   take(text: string): void;
-  /** After each change of the file. */
+  /** Called after each change of the file. */
   onLook(result: "taken" | "refused"): void;
   lookEveryMs: number;
   logger: Logger;

@@ -13,7 +13,7 @@ export interface ConnectionPoolOptions {
   /** PEM. Enables TLS. */
   ca?: Buffer | undefined;
   maxConnections: number;
-  /** For the socket with TLS, and again for the start of the session. */
+  /** It counts for the socket with TLS, and again for the start of the session. */
   connectTimeoutMs: number;
   /** Limit for a server that sends nothing. */
   maxSilenceMs?: number;
@@ -93,7 +93,7 @@ export class PooledConnection {
     this.run = handlerOf(this.driver);
   }
 
-  /** Before any work, once. @throws why the connection cannot be used. */
+  /** Call it once, before any work. @throws why the connection cannot be used. */
   async open(): Promise<void> {
     if (this.isAdmitted) return;
     try {

@@ -30,7 +30,7 @@ export interface OutboxWorkerOptions<Row extends { id: string }, Receipt> {
   logger: Logger;
 }
 
-/** For each poll. The next one follows at once. */
+/** Limits a poll. The next one follows at once. */
 const MAX_BATCHES = 20;
 const FORGET_INTERVAL_MS = 60_000;
 const MAX_FORGOTTEN = 1_000;

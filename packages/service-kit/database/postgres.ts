@@ -63,7 +63,7 @@ const UNDECLARED_POOLER =
 interface ConnectOptions {
   /** Run-time parameters. */
   session?: Readonly<Record<string, string | number>>;
-  /** Also for the wait for a connection. */
+  /** It limits the wait for a connection, too. */
   connectTimeoutMs?: number;
 }
 

@@ -40,9 +40,9 @@ export interface HandlerOptions extends AdmissionOptions {
 
 export interface HandlerDeps extends HandlerOptions, AdmissionDeps {
   logUnavailable: (facts: object) => void;
-  /** By caller and setting. */
+  /** Labelled by caller and setting. */
   refusals: ReturnType<Metrics["counter"]>;
-  /** By method and code. */
+  /** Labelled by method and code. */
   duration: ReturnType<Metrics["histogram"]>;
   /** Aborted while the server does not serve. */
   drainSignal: () => AbortSignal;

@@ -45,7 +45,7 @@ function readMaterial(files: TlsFiles): Material {
   return material;
 }
 
-/** At least one, and each whole. TLS would trust those before the first that is not, and say nothing. */
+/** @returns whether it has at least one certificate, and each is whole. TLS would trust those before the first that is not, and say nothing. */
 function areCertificates(pem: Buffer): boolean {
   const [, ...each] = pem.toString().split(PEM_BEGINNING);
   try {
