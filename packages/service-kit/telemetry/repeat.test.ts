@@ -30,6 +30,24 @@ test("a task that fails is run again, and never beside itself", async () => {
   expect([most, runs]).toEqual([1, after]);
 });
 
+test("a failure is logged once while it is the same, and its end", async () => {
+  const lines: { msg: string; failures: number }[] = [];
+  const log = pino({}, { write: (line) => void lines.push(JSON.parse(line)) });
+  let runs = 0;
+  const task = async () => {
+    runs += 1;
+    if (runs <= 20) throw new Error(runs <= 10 ? "refused" : "late");
+  };
+  const repetition = repeat("t", 1, task, log);
+  await expect.poll(() => runs).toBeGreaterThan(21);
+  await repetition.stop();
+  expect(lines.map(({ msg, failures }) => [msg, failures])).toEqual([
+    ["a repeated task failed", 1],
+    ["a repeated task failed", 11],
+    ["a repeated task succeeds again", 20],
+  ]);
+});
+
 test("runSoon() runs a task early, also while it is running", async () => {
   let runs = 0;
   let finish = () => {};

@@ -8,7 +8,13 @@ export interface Repetition {
   stop: () => Promise<void>;
 }
 
-/** Runs never overlap, and belong to no call, even if one has asked for them. Pauses vary by 10 %. Failures are logged. */
+/** A task that fails several times a second must not fill the log. */
+const SAID_AGAIN_MS = 60_000;
+
+/**
+ * Runs never overlap, and belong to no call, even if one has asked for them. Pauses vary by 10 %. A failure is logged, once a
+ * minute while it is the same, and so is the first success after it.
+ */
 export function repeat(
   name: string,
   intervalMs: number,
@@ -26,11 +32,12 @@ export function repeat(
     timer = setTimeout(run, pauseMs);
     timer.unref();
   };
+  const log = failureLog(name, logger);
   const run = () => {
     isRunning = true;
     isWanted = false;
     running = withCalls([], task)
-      .catch((error: unknown) => logger.warn({ err: error, task: name }, "a repeated task failed"))
+      .then(log.succeeded, log.failed)
       .finally(() => {
         isRunning = false;
         if (!isStopped) schedule(isWanted ? 0 : intervalMs * (0.9 + Math.random() * 0.2));
@@ -47,6 +54,26 @@ export function repeat(
       isStopped = true;
       clearTimeout(timer);
       await running;
+    },
+  };
+}
+
+function failureLog(task: string, logger: Logger) {
+  let failures = 0;
+  let said = { what: "", atMs: 0 };
+  return {
+    succeeded() {
+      if (failures > 0) logger.info({ task, failures }, "a repeated task succeeds again");
+      failures = 0;
+      said = { what: "", atMs: 0 };
+    },
+    failed(error: unknown) {
+      failures += 1;
+      const what = String(error);
+      const nowMs = performance.now();
+      if (what === said.what && nowMs - said.atMs < SAID_AGAIN_MS) return;
+      said = { what, atMs: nowMs };
+      logger.warn({ err: error, task, failures }, "a repeated task failed");
     },
   };
 }
