@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { type Client, type ClientOptions, createClient, type GatehouseError } from "./create-client.ts";
 
 const URL_OF_GATEWAY = "https://api.example.com";
@@ -693,11 +693,23 @@ test("a step-up is asked for once for all calls that need it, a wrong code is as
 });
 
 test("the time in which an answer must come does not run while the user looks for a proof", async () => {
-  const timeoutMs = 50;
+  const timeoutMs = 12_345;
+  const begun: AbortController[] = [];
+  const timeout = AbortSignal.timeout.bind(AbortSignal);
+  const signals = vi.spyOn(AbortSignal, "timeout").mockImplementation((ms) => {
+    if (ms !== timeoutMs) return timeout(ms);
+    const deadline = new AbortController();
+    begun.push(deadline);
+    return deadline.signal;
+  });
+  onTestFinished(() => signals.mockRestore());
+  /** Ends each time that has begun. */
+  const pass = () => {
+    for (const deadline of begun) deadline.abort(new DOMException("late", "TimeoutError"));
+  };
   const client = tab({
     onStepUp: async () => {
-      const late = AbortSignal.timeout(2 * timeoutMs);
-      await new Promise((resolve) => late.addEventListener("abort", resolve));
+      pass();
       return { code: "123456" };
     },
   });
@@ -708,7 +720,10 @@ test("the time in which an answer must come does not run while the user looks fo
     json(200, { data: { accessToken: token("session-1", 7), expiresIn: 900, acr: 2 } }),
   );
   expect((await client.fetch("pay", { timeoutMs })).status).toBe(200);
-  gateway.next("/pay", () => new Promise(() => undefined));
+  gateway.next("/pay", () => {
+    pass();
+    return new Promise(() => undefined);
+  });
   await expect(client.fetch("pay", { timeoutMs })).rejects.toMatchObject({ name: "TimeoutError" });
 });
 

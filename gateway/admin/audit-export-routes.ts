@@ -62,7 +62,7 @@ export function registerAuditExportRoutes(
     description:
       `Up to ${MAX_ENTRIES} entries, newest first, streamed. Each line of \`ndjson\` is an entry; the last one is ` +
       '`{"end":{"entries":…,"complete":…}}`, and `complete` is false if there are more: go on with `cursor` = its `nextCursor`. Without it, and in CSV if the connection breaks, ' +
-      `the export is not whole. It breaks off when its session ends. One at a time for a caller, ${MAX_OPEN} at a gateway, for at most a minute. Not proven: ` +
+      `the export is not whole. It breaks off when its token expires, or its session, role or permission ends. One at a time for a caller, ${MAX_OPEN} at a gateway, for at most a minute. Not proven: ` +
       "`gatehouse audit export` is. Each call leaves one entry, `audit.exported`, with its filter.",
     policy: adminPolicy("audit:read"),
     schema: { querystring: ExportQuery },

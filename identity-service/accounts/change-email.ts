@@ -1,7 +1,7 @@
 import { transaction } from "#kit/database/postgres.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { noticeId } from "../mail/mail.ts";
-import { enqueueStrangersMail, hasStrangersBudget } from "../mail/mail-budget.ts";
+import { enqueueStrangersMail } from "../mail/mail-budget.ts";
 import { hasHadEnough, makeLink } from "../mail/make-link.ts";
 import { type OwnerSession, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill, type Reauthentication } from "../passwords/reauthenticate.ts";
@@ -30,8 +30,7 @@ export async function changeEmail(
       const wanted = { userId, purpose: "confirm_email_change" as const, newEmail, sessionId };
       if (!isStill(checked, account) || account.email === newEmail) return false;
       // Taken addresses count too, so that the limit does not reveal them.
-      if ((await hasHadEnough(tx, deps, wanted)) || !(await hasStrangersBudget(tx, deps, newEmail)))
-        return false;
+      if (await hasHadEnough(tx, deps, wanted)) return false;
       const link = await makeLink(tx, deps, wanted);
       if (await isAddressTaken(tx, { userId, email: newEmail, now })) {
         const owner = await findAccountByEmail(tx, newEmail);

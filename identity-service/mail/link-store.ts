@@ -62,15 +62,22 @@ export async function consumeLink(tx: TransactionSql, id: string, now: Date): Pr
   return result.count === 1;
 }
 
-/** Only those created since `from`, if given. */
+/** Only those created since `from`, if given, and none to the new address `exceptTo`. */
 export async function killLinks(
   tx: TransactionSql,
-  which: { userId: string; purposes: readonly LinkPurpose[]; now: Date; from?: Date },
+  which: {
+    userId: string;
+    purposes: readonly LinkPurpose[];
+    now: Date;
+    from?: Date;
+    exceptTo?: string | null;
+  },
 ): Promise<void> {
   await tx`
     update links set consumed_at = ${which.now}
     where user_id = ${which.userId} and purpose = any(${[...which.purposes]}) and consumed_at is null
       and created_at >= ${which.from ?? new Date(0)}
+      and (new_email is null or new_email is distinct from ${which.exceptTo ?? null})
   `;
 }
 

@@ -29,8 +29,8 @@ const MAX_LINKS_PER_HOUR = 3;
 const HOUR_MS = 3_600_000;
 
 /**
- * Invalidates older links of the purpose, except undo links, which revert different changes, and reset links, which
- * strangers can request.
+ * Invalidates older links of the purpose, except undo links, which revert different changes, reset links, which strangers can
+ * request, and those to the same new address, because strangers can use up its mails.
  */
 export async function makeLink(tx: TransactionSql, deps: MakeLinkDeps, link: NewLink): Promise<string> {
   const { userId, purpose, newEmail = null, areCredentialsProven = false, sessionId = null } = link;
@@ -38,7 +38,7 @@ export async function makeLink(tx: TransactionSql, deps: MakeLinkDeps, link: New
   const { lifetimeMs = LINK_LIFETIME_MS[purpose] } = link;
   const now = deps.now();
   const outlivesTheNext = OUTLIVING.has(purpose);
-  if (!outlivesTheNext) await killLinks(tx, { userId, purposes: [purpose], now });
+  if (!outlivesTheNext) await killLinks(tx, { userId, purposes: [purpose], now, exceptTo: newEmail });
   const id = deps.newId();
   const tokenHash = hashOfToken(deps.linkTokens.tokenOf(id));
   if (tokenHash === undefined) throw new Error("the generated token has an invalid format");

@@ -177,7 +177,7 @@ export class Session {
       if (this.fetch !== send) throw cancelled();
       return this.#client.fetch(path, init);
     };
-    // It would run while the person looks for a proof: each answer has its own.
+    // The deadline of the call would run while the person looks for a proof: each answer has its own.
     const inTime: Send = (path, { signal: _deadline, ...init }) =>
       send(path, { ...init, timeoutMs: DEADLINE_MS });
     const call: Call = (endpoint, ...given) =>
