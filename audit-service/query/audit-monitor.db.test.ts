@@ -1,5 +1,7 @@
+import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { type Sql, transaction } from "#kit/database/postgres.ts";
+import { Secret } from "#kit/config/config.ts";
+import { connectPostgres, openConnections, type Sql, transaction } from "#kit/database/postgres.ts";
 import { openTestLog, readableLog, type TestLog } from "#tests/support/system/audit-sequencer.ts";
 import { producedEntry, sampleOrigin, store } from "../entries/entry.fixture.ts";
 import type { Entry } from "../entries/entry.ts";
@@ -205,6 +207,22 @@ test("counting reads the entries that it counts, and a summary none, however lon
   await countNextEntries(log.database.sql, 1_000);
   expect(await readBy((sql) => countNextEntries(sql, 100))).toBeLessThan(300);
   expect(await readBy((sql) => summarizeLogs([{ sql }], MARCH))).toBeLessThan(10);
+});
+
+test("a summary holds one connection of a log", async () => {
+  const { url, password } = log.database;
+  const config = {
+    DATABASE_URL: url,
+    DATABASE_PASSWORD_FILE: new Secret(password),
+    DATABASE_POOL_SIZE: 10,
+  };
+  const sql = connectPostgres(config, "summaries", pino({ level: "silent" }));
+  try {
+    await summarizeLogs([{ sql }], MARCH);
+    expect(openConnections(sql)).toBe(1);
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
 });
 
 test("calls without an outcome count after a minute, with the oldest", async () => {

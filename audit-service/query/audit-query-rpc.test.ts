@@ -2,7 +2,7 @@ import { expect, test, vi } from "vitest";
 import { noteReadings } from "#audit-client/stream/entry.fixture.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { FollowEntriesRequest } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
+import { FollowEntriesRequest, SearchEntriesRequest } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { createAuditQueryRpc } from "./audit-query-rpc.ts";
 
 const ANY = FollowEntriesRequest.decode(new Uint8Array());
@@ -94,4 +94,60 @@ test("who reads an entry by its number leaves a record of the log in which that 
     ["5", "log=2"],
     ["0190b6a0-0000-7000-8000-000000000001", ""],
   ]);
+});
+
+test.each([
+  ["an auditor", { person: "auditor:eve" }, { person: "auditor:ada" }],
+  [
+    "a user",
+    { actor: { userId: "eve", role: "AUDITOR", sessionId: "1" } },
+    { actor: { userId: "ada", role: "AUDITOR", sessionId: "2" } },
+  ],
+])("%s holds two reads of a kind at once, and waits for itself alone", async (_who, eve, other) => {
+  const finish: (() => void)[] = [];
+  const held = vi.fn(() => new Promise((resolve) => finish.push(() => resolve({ entries: [] }))));
+  const deps = { searchEntries: held, followEntries: async () => ({ entries: [] }), ...noteReadings() };
+  const rpc = createAuditQueryRpc(deps as never);
+  const as = (who: object) => ({ ...newCallContext({ budgetMs: 60_000 }), ...who }) as never;
+  const search = (who: object) => rpc.searchEntries(SearchEntriesRequest.decode(new Uint8Array()), as(who));
+  const all = Array.from({ length: 34 }, () => search(eve));
+  await expect(search(eve)).rejects.toMatchObject({ code: "service_unavailable" });
+  expect(held).toHaveBeenCalledTimes(2);
+  await rpc.followEntries(ANY, as(eve));
+  all.push(search(other), ...Array.from({ length: 3 }, () => search({})));
+  await expect.poll(() => held.mock.calls.length).toBe(6);
+  finish.shift()?.();
+  await expect.poll(() => held.mock.calls.length).toBe(7);
+  while (finish.length > 0) {
+    finish.shift()?.();
+    await new Promise(setImmediate);
+  }
+  expect(await Promise.all(all)).toHaveLength(38);
+});
+
+test("the end of an export, also a failed one, lets the reader's next one begin", async () => {
+  const begun = vi.fn();
+  const sql = () => Promise.reject(new DomainError("not_found"));
+  const log = { number: 0, sql, origin: "o", verifierKey: "k" };
+  const held = Promise.withResolvers<void>();
+  const deps = {
+    logs: [log],
+    recordReading: async () => {
+      begun();
+      await held.promise;
+    },
+  };
+  const rpc = createAuditQueryRpc(deps as never);
+  const open = async () => {
+    const context = { ...newCallContext({ budgetMs: 60_000 }), person: "auditor:eve" };
+    const request = { firstSequence: 0, lastSequence: 0, log: 0 };
+    for await (const _ of rpc.exportEntries(request, {
+      ...context,
+      signal: new AbortController().signal,
+    } as never));
+  };
+  const all = Array.from({ length: 5 }, () => open().catch(({ code }: DomainError) => code));
+  await expect.poll(() => begun.mock.calls.length).toBe(2);
+  held.resolve();
+  expect(await Promise.all(all)).toEqual(Array(5).fill("not_found"));
 });

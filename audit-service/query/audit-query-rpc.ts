@@ -3,10 +3,12 @@ import {
   filterText,
   type RecordReading,
 } from "#audit-client/stream/record-reading.ts";
+import type { RpcStreamContext } from "#kit/rpc/rpc-handlers.ts";
 import type { Callers, Implementation } from "#kit/rpc/rpc-server.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import {
   type AuditQueryServiceServer,
+  type ExportEntriesRequest,
   type ExportEntriesResponse,
   type GetEntryResponse,
   SummaryInterval,
@@ -19,6 +21,7 @@ import type { Followed, Following } from "./follow-entries.ts";
 import type { EntryWithProof } from "./get-entry.ts";
 import type { Span } from "./login-count-store.ts";
 import { proveConsistency, proveInclusion } from "./prove.ts";
+import { createReaderTurns } from "./reader-turns.ts";
 import type { EntryPage, EntrySearch } from "./search-entries.ts";
 import type { LogSummary } from "./summarize-log.ts";
 
@@ -47,9 +50,10 @@ interface Deps {
 
 export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServiceServer> {
   const { logs } = deps;
+  const turns = createReaderTurns();
   const recordFollowing = createFollowingRecorder(deps.monotonicMs);
   return {
-    async searchEntries(request, context) {
+    searchEntries: turns.within("read", async (request, context) => {
       const outcome = fromWireOutcome(request.outcome);
       const { actorUserId: actor, action, resource, requestId: call, from, to, limit } = request;
       const without = request.withoutActions.join(" ");
@@ -59,8 +63,8 @@ export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServic
       });
       const page = await deps.searchEntries({ ...request, outcome });
       return { entries: page.entries.map(toWireEntry), nextCursor: page.nextCursor };
-    },
-    async followEntries(request, context) {
+    }),
+    followEntries: turns.within("follow", async (request, context) => {
       const outcome = fromWireOutcome(request.outcome);
       const { actorUserId: actor, action, resource, afterSequence: after } = request;
       const { person } = context;
@@ -84,8 +88,8 @@ export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServic
       });
       const { entries, nextAfter: nextAfterSequence, ...rest } = followed;
       return { entries: entries.map(toWireEntry), nextAfterSequence, ...rest };
-    },
-    async summarizeLogins(request, context) {
+    }),
+    summarizeLogins: turns.within("read", async (request, context) => {
       const { from = new Date(Number.NaN), to = new Date(Number.NaN) } = request;
       const interval = request.interval === SummaryInterval.DAY ? "day" : "hour";
       await deps.recordReading(context, {
@@ -94,16 +98,16 @@ export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServic
       });
       const { openIntents, ...summary } = await deps.summarizeLogs({ interval, from, to });
       return { ...summary, openIntents: openIntents.count, oldestOpenIntent: openIntents.oldest };
-    },
-    async getEntry(wanted, context) {
+    }),
+    getEntry: turns.within("read", async (wanted, context) => {
       const { id, sequence, log } = wanted;
       const resource = id === "" ? String(sequence) : id;
       // A sequence counts in its log.
       const filter = filterText({ log: id === "" && log !== 0 ? log : undefined });
       await deps.recordReading(context, { action: "audit.entry_read", resource, filter });
       return toEntryResponse(await deps.getEntry(wanted));
-    },
-    async getCheckpoint({ atLeastSize, log }) {
+    }),
+    getCheckpoint: turns.within("read", async ({ atLeastSize, log }) => {
       const { sql, origin, verifierKey } = logNumbered(logs, log);
       const checkpoint =
         atLeastSize === 0
@@ -112,26 +116,38 @@ export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServic
       if (checkpoint === undefined)
         throw new DomainError("not_found", "The log has signed no checkpoint yet");
       return { checkpoint: checkpoint.note, verifierKey, logs: logs.map(({ number }) => number) };
-    },
-    async proveInclusion({ sequence, treeSize, log }) {
+    }),
+    proveInclusion: turns.within("read", async ({ sequence, treeSize, log }) => {
       return proveInclusion(logNumbered(logs, log).sql, sequence, treeSize);
-    },
-    async proveConsistency({ firstSize, secondSize, log }) {
+    }),
+    proveConsistency: turns.within("read", async ({ firstSize, secondSize, log }) => {
       return { proof: await proveConsistency(logNumbered(logs, log).sql, firstSize, secondSize) };
-    },
-    async *exportEntries({ firstSequence: first, lastSequence: last, log }, context) {
-      const { signal } = context;
-      const wanted = logNumbered(logs, log);
-      await deps.recordReading(context, {
-        action: "audit.exported",
-        filter: filterText({ log: log === 0 ? undefined : log, first, last }),
-      });
-      for await (const line of exportEntries(wanted, { first, last })) {
-        if (signal.aborted) throw new DomainError("service_unavailable");
-        yield toExportResponse(line, log);
+    }),
+    async *exportEntries(request, context) {
+      const release = await turns.take("export", context);
+      try {
+        yield* exportLog(deps, request, context);
+      } finally {
+        release();
       }
     },
   };
+}
+
+async function* exportLog(
+  { logs, recordReading }: Pick<Deps, "logs" | "recordReading">,
+  { firstSequence: first, lastSequence: last, log }: ExportEntriesRequest,
+  context: RpcStreamContext,
+): AsyncGenerator<ExportEntriesResponse, void> {
+  const wanted = logNumbered(logs, log);
+  await recordReading(context, {
+    action: "audit.exported",
+    filter: filterText({ log: log === 0 ? undefined : log, first, last }),
+  });
+  for await (const line of exportEntries(wanted, { first, last })) {
+    if (context.signal.aborted) throw new DomainError("service_unavailable");
+    yield toExportResponse(line, log);
+  }
 }
 
 function toEntryResponse({ entry, proof, noted }: EntryWithProof): GetEntryResponse {

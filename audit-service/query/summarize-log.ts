@@ -82,12 +82,11 @@ export async function summarizeLogs(
 }
 
 async function summarizeLog(sql: Sql, span: Span) {
-  const [buckets, refusals, openIntents, progress] = await Promise.all([
-    selectLoginBuckets(sql, span),
-    selectRefusals(sql, span, MAX_REFUSALS),
-    selectOpenIntents(sql, OPEN_AFTER_S, MAX_OPEN_COUNTED),
-    selectCountProgress(sql),
-  ]);
+  // One after the other: a read holds one connection.
+  const buckets = await selectLoginBuckets(sql, span);
+  const refusals = await selectRefusals(sql, span, MAX_REFUSALS);
+  const openIntents = await selectOpenIntents(sql, OPEN_AFTER_S, MAX_OPEN_COUNTED);
+  const progress = await selectCountProgress(sql);
   return { buckets, refusals, openIntents, progress };
 }
 

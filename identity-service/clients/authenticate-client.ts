@@ -31,13 +31,15 @@ export async function authenticateClient(
   proof: ClientProof,
   clientIp: string,
 ): Promise<LiveCredential> {
-  const claimed = proof.kind === "assertion" ? readAssertion(proof.assertion, deps) : undefined;
-  const clientId = proof.kind === "secret" ? proof.clientId : (claimed?.clientId ?? "");
-  const attempt = deps.clientLimits.begin({ clientId: isUuid(clientId) ? clientId : NOBODY, clientIp });
+  const claimed =
+    proof.kind === "assertion"
+      ? readAssertion(proof.assertion, deps)
+      : claimedSecret(proof.clientId, proof.secret);
+  const clientId = isUuid(claimed.clientId) ? claimed.clientId : NOBODY;
+  const secretHash = "secretHash" in claimed ? claimed.secretHash : undefined;
+  const attempt = deps.clientLimits.begin({ clientId, clientIp, secretHash });
   const verify = () =>
-    claimed === undefined
-      ? verifySecret(deps, proof as Extract<ClientProof, { kind: "secret" }>)
-      : verifyAssertion(deps, claimed);
+    "secretHash" in claimed ? verifySecret(deps, claimed) : verifyAssertion(deps, claimed);
   const credential = await judgeTry(verify, attempt.giveBack);
   if (credential === undefined) throw new DomainError("invalid_client");
   attempt.succeeded(credential.clientId);
@@ -45,16 +47,24 @@ export async function authenticateClient(
   return credential;
 }
 
+interface ClaimedSecret {
+  clientId: string;
+  secretHash: Buffer;
+}
+
+function claimedSecret(clientId: string, secret: string): ClaimedSecret {
+  return { clientId, secretHash: createHash("sha256").update(secret).digest() };
+}
+
 async function verifySecret(
   deps: AuthenticateClientDeps,
-  { clientId, secret }: { clientId: string; secret: string },
+  { clientId, secretHash }: ClaimedSecret,
 ): Promise<LiveCredential | undefined> {
   const owned = await selectLiveCredentials(deps.sql, isUuid(clientId) ? clientId : NOBODY, "secret");
-  const digest = createHash("sha256").update(secret).digest();
   let proven: LiveCredential | undefined;
   for (let index = 0; index < MAX_SECRETS; index += 1) {
     const credential = owned[index];
-    if (timingSafeEqual(credential?.secretHash ?? DECOY, digest)) proven ??= credential;
+    if (timingSafeEqual(credential?.secretHash ?? DECOY, secretHash)) proven ??= credential;
   }
   return proven;
 }

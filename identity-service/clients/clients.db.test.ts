@@ -545,6 +545,24 @@ test("a network's failures are bounded before any look-up; a client that has pro
   expect(await wrong()).toBe("invalid_client");
 });
 
+test("a neighbour that names a client uses up nothing of its secret, whose own failures are bounded too", async () => {
+  deps = { ...deps, clientLimits: createClientLimits(() => 0) };
+  const client = await create();
+  const { secret, credential } = await add(client.id, "secret");
+  const right = bySecret(client.id, secret);
+  await authenticate(right);
+  const codesOf = async (proof: ClientProof) => {
+    const codes: string[] = [];
+    for (let index = 0; index < 61; index += 1) codes.push(await codeOf(authenticate(proof)));
+    return codes;
+  };
+  const bounded = [...Array<string>(60).fill("invalid_client"), "too_many_requests"];
+  expect(await codesOf(bySecret(client.id, "wrong"))).toEqual(bounded);
+  expect(await codeOf(authenticate(right))).toBe("done");
+  await revokeCredential(deps, { clientId: client.id, credentialId: credential.id }, context());
+  expect(await codesOf(right)).toEqual(bounded);
+});
+
 test("a client proves itself 1,200 times a minute, whoever else does", async () => {
   const limits = createClientLimits(() => 0);
   const prove = (id: string) => limits.begin({ clientId: id, clientIp: "192.0.2.1" }).succeeded(id);

@@ -26,8 +26,9 @@ import {
   startWithAnna,
   type TestDeps,
 } from "../testing/test-deps.ts";
-import { knownDevice } from "../throttle/known-caller.ts";
-import type { NewAccount } from "../users/account.ts";
+import { knownDevice, networkStanding } from "../throttle/known-caller.ts";
+import type { Account, NewAccount } from "../users/account.ts";
+import { findAccountById } from "../users/account-store.ts";
 import { changePasswordAtLogin } from "./change-password-at-login.ts";
 import { completeMfaLogin } from "./complete-mfa-login.ts";
 import { deleteEndedLogins } from "./delete-ended-logins.ts";
@@ -72,6 +73,12 @@ const codeOf = (work: Promise<unknown>) =>
     () => "done",
     (error: DomainError) => error.code,
   );
+/** As a login reads it. */
+async function readAnna(): Promise<Account> {
+  const user = await findAccountById(database.sql, anna.id);
+  if (user === undefined) throw new Error("no user");
+  return user;
+}
 const account = async () => (await database.ownerSql`select * from users where id = ${anna.id}`)[0];
 const mails = async () =>
   (await database.ownerSql`select template from mail_outbox`).map(({ template }) => template);
@@ -359,7 +366,7 @@ test("an unlock clears failures and leaves the rest as it is", async () => {
 });
 
 test("a new password makes every device unknown, however it was set", async () => {
-  const origin = { user: anna, ...FROM, deviceToken: "" };
+  const origin = { ...FROM, deviceToken: "" };
   for (const set of [
     () => ENDS[0]?.[1](),
     async () => {
@@ -367,20 +374,29 @@ test("a new password makes every device unknown, however it was set", async () =
       await change(await asked("by mail it was set"));
     },
   ]) {
-    const deviceToken = await rememberDevice(deps, origin);
+    const deviceToken = await rememberDevice(deps, { ...origin, user: await readAnna() });
     const isKnown = async () => (await knownDevice(deps, deviceToken, EMAIL)) !== undefined;
     expect(await isKnown()).toBe(true);
     await set();
     expect(await isKnown()).toBe(false);
-    const next = await rememberDevice(deps, { ...origin, deviceToken });
+    const next = await rememberDevice(deps, { ...origin, user: await readAnna(), deviceToken });
     expect(deps.deviceTokens.read(next)?.id).not.toBe(deps.deviceTokens.read(deviceToken)?.id);
   }
   expect(await mails()).toContain("new-device");
 });
 
+test("a login with the old password that a reset overtakes makes neither its device nor its network known", async () => {
+  const before = await readAnna();
+  await ENDS[0]?.[1]();
+  const deviceToken = await rememberDevice(deps, { user: before, ...FROM, deviceToken: "" });
+  expect(deps.deviceTokens.read(deviceToken)).toMatchObject({ userId: anna.id });
+  expect(await knownDevice(deps, deviceToken, EMAIL)).toBeUndefined();
+  expect(await networkStanding(deps, EMAIL, FROM.clientIp)).toBe("used_network");
+});
+
 test("the owner's old device is slowed down like a stranger's after a new password", async () => {
   const rpc = createIdentityRpc(deps);
-  const deviceToken = await rememberDevice(deps, { user: anna, ...FROM, deviceToken: "" });
+  const deviceToken = await rememberDevice(deps, { user: await readAnna(), ...FROM, deviceToken: "" });
   const attempt = (password: string, from: object) =>
     codeOf(rpc.login({ email: EMAIL, password, ...FROM, deviceToken: "", ...from }, context()));
   const hammer = async (clientIp: string) => {
@@ -396,12 +412,13 @@ test("the owner's old device is slowed down like a stranger's after a new passwo
 });
 
 test("a user who is erased while logging in gets no mail afterwards", async () => {
-  await rememberDevice(deps, { user: anna, ...FROM, deviceToken: "" });
+  const user = await readAnna();
+  await rememberDevice(deps, { user, ...FROM, deviceToken: "" });
   let erased: Promise<unknown> | undefined;
   await transaction(database.ownerSql, async (tx) => {
     await tx`delete from mail_outbox where user_id = ${anna.id}`;
     await tx`delete from users where id = ${anna.id}`;
-    erased = rememberDevice(deps, { user: anna, ...FROM, userAgent: "Firefox/1", deviceToken: "" });
+    erased = rememberDevice(deps, { user, ...FROM, userAgent: "Firefox/1", deviceToken: "" });
     await expect.poll(database.waitingForLocks, { interval: 5 }).toBe(1);
   });
   expect(await erased).toBe("");

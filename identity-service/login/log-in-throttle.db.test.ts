@@ -12,7 +12,8 @@ import { createHashShare } from "../passwords/hash-share.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
 import { MemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
-import type { NewAccount } from "../users/account.ts";
+import type { Account } from "../users/account.ts";
+import { findAccountById } from "../users/account-store.ts";
 import { type LoginAttempt, logIn as logInWith } from "./log-in.ts";
 import { rememberDevice } from "./remember-device.ts";
 
@@ -21,7 +22,7 @@ const PASSWORD = "Password123!";
 
 let database: TestDatabase;
 let deps: Awaited<ReturnType<typeof testDeps>>;
-let anna: NewAccount;
+let anna: Account;
 let nowMs: number;
 
 beforeAll(async () => {
@@ -34,13 +35,9 @@ beforeEach(async () => {
   const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };
   await register(deps, registration, soon());
   const [row] = await database.ownerSql<{ id: string }[]>`select id from users`;
-  anna = {
-    ...registration,
-    id: row?.id ?? "",
-    role: "USER",
-    emailVerified: false,
-    createdAt: deps.now(),
-  };
+  const registered = await findAccountById(database.sql, row?.id ?? "");
+  if (registered === undefined) throw new Error("not registered");
+  anna = registered;
   deps.argon2.hash.mockClear();
   await emptyTables(database.ownerSql, "mail_outbox");
 });

@@ -17,7 +17,8 @@ export interface LoginOrigin extends ClientOrigin {
 }
 
 export interface UserLogin extends LoginOrigin {
-  user: Pick<Account, "id" | "email">;
+  /** As the login read it. */
+  user: Pick<Account, "id" | "email" | "passwordEpoch">;
 }
 
 /**
@@ -45,11 +46,12 @@ async function rememberNewDevice(
 ): Promise<{ device: Omit<KnownDevice, "issuedAtS">; isNotified: boolean } | undefined> {
   const owner = await lockDeviceOwner(tx, user.id);
   if (owner === undefined) return undefined;
-  const { passwordEpoch, firstLoginAt } = owner;
   const { clientIp, userAgent } = origin;
+  // Of the password that was proven: with a later one, set meanwhile, the device and its network would be known.
+  const { passwordEpoch } = user;
   const device = { id: deps.newId(), userId: user.id, passwordEpoch };
   await rememberNetwork(tx, deps, { userId: user.id, email: user.email, passwordEpoch, clientIp });
-  if (firstLoginAt === null) {
+  if (owner.firstLoginAt === null) {
     await noteFirstLogin(tx, user.id, deps.now());
     return { device, isNotified: false };
   }

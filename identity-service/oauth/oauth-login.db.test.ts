@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { transaction } from "#kit/database/postgres.ts";
 import { newCallContext } from "#kit/rpc/call-context.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { DomainError } from "#kit/values/errors.ts";
@@ -973,7 +974,29 @@ describe("linking and unlinking", () => {
     const both = await Promise.all(
       ["demo", "other"].map((name) => codeOf(unlinkIdentity(deps, { owner, provider: name }, context()))),
     );
-    expect(both.sort()).toEqual(["done", "last_credential"]);
+    const [done, refused] = both.sort();
+    expect(done).toBe("done");
+    // The first one's end of the other sessions may come after the second one's proof.
+    expect(["invalid_credentials", "last_credential"]).toContain(refused);
+    const [left, ...more] = await listIdentities(database.sql, id);
+    expect(more).toEqual([]);
+    const last = { owner, provider: left?.provider ?? "" };
+    expect(await codeOf(unlinkIdentity(deps, last, context()))).toBe("last_credential");
+  });
+
+  test("a login that is ended while an account without a password is changed takes nothing away", async () => {
+    const id = userIdOf(await flow());
+    const owner = ownerOf(id, { password: "" });
+    provider.lie({ claims: { sub: "sub-2", email: "x@example.com" } });
+    await flow({ name: "other", linkTo: owner });
+    let unlinked: Promise<string> | undefined;
+    await transaction(database.ownerSql, async (tx) => {
+      await tx`update users set session_epoch = session_epoch + 1`;
+      unlinked = codeOf(unlinkIdentity(deps, { owner, provider: "demo" }, context()));
+      await expect.poll(database.waitingForLocks, { interval: 5 }).toBe(1);
+    });
+    expect(await unlinked).toBe("invalid_credentials");
+    expect(await listIdentities(database.sql, id)).toHaveLength(2);
   });
 
   test("another user's identity, or a second one of a provider, is not linked", async () => {

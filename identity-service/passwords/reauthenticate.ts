@@ -47,8 +47,12 @@ export async function reauthenticate(
   }
 }
 
-/** A rehash counts as a change, and so does a first second factor, which the proof did not have. */
+/**
+ * A rehash counts as a change, and so does a first second factor, which the proof did not have. Without a password the proof was a
+ * login, and an end of sessions counts.
+ */
 export function isStill(checked: Account, now: Locked<Account> | undefined): now is Locked<Account> {
-  const hasNewFactor = now?.mfaEnabled === true && !checked.mfaEnabled;
-  return now?.status === "active" && now.passwordHash === checked.passwordHash && !hasNewFactor;
+  if (now?.status !== "active" || now.passwordHash !== checked.passwordHash) return false;
+  const hasNewFactor = now.mfaEnabled && !checked.mfaEnabled;
+  return !hasNewFactor && (now.passwordHash !== null || now.sessionEpoch === checked.sessionEpoch);
 }

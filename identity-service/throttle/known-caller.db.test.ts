@@ -103,6 +103,8 @@ test("with a new password no network is the account's own any more", async () =>
   await database.ownerSql`update users set password_epoch = password_epoch + 1`;
   expect(await standing(ADA, HOME)).toBe("used_network");
   await comeIn(ada, HOME);
+  expect(await standing(ADA, HOME)).toBe("used_network");
+  await comeIn({ ...ada, passwordEpoch: ada.passwordEpoch + 1 }, HOME);
   expect(await standing(ADA, HOME)).toBe("own_network");
 });
 

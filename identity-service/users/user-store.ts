@@ -98,13 +98,12 @@ export async function findDeviceAccount(
   return row;
 }
 
-type DeviceOwner = Locked<Pick<Account, "passwordEpoch" | "firstLoginAt">>;
+type DeviceOwner = Locked<Pick<Account, "firstLoginAt">>;
 
 /** Orders this before or after an erasure. */
 export async function lockDeviceOwner(tx: TransactionSql, userId: string): Promise<DeviceOwner | undefined> {
   const [row] = await tx<DeviceOwner[]>`
-    select password_epoch as "passwordEpoch", first_login_at as "firstLoginAt"
-    from users where id = ${userId} for no key update
+    select first_login_at as "firstLoginAt" from users where id = ${userId} for no key update
   `;
   return row;
 }
