@@ -27,6 +27,8 @@ let browser: Browser;
 let context: BrowserContext;
 let page: Page;
 let watched: Watched;
+/** An administrator has three sessions at most: this one, the page's, and a test's own. */
+let token: string;
 let grace: { email: string; accessToken: string; user: { id: string } };
 /** The pages of one account each. */
 let accounts: string[];
@@ -43,6 +45,7 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
     origin = `http://localhost:${system.ports.GATEWAY_PORT}`;
     api = apiClient(system.url);
     grace = await api.newUser();
+    token = (await api.logIn(ADMIN)).accessToken;
     browser = await launchChromium();
     context = await browser.newContext({ locale: "en-GB", viewport: { width: 1200, height: 900 } });
     watched = await watch(context, origin);
@@ -161,7 +164,6 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
     expect(calls).toBe(4);
     await page.unroute("**/sessions/revoke");
     await dialog.getByRole("button", { name: "Close" }).click();
-    const { accessToken: token } = await api.logIn(ADMIN);
     for (const person of people) {
       expect((await api.get("/auth/me", { token: person.accessToken })).status).toBe(401);
       const reasons = async () => {
@@ -336,7 +338,6 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
     // The dialog, which says it too, is open until the person has been read again.
     await page.getByText("The role is AUDITOR now.", { exact: true }).waitFor();
     expect((await api.get("/auth/me", { token: grace.accessToken })).status).toBe(401);
-    const { accessToken: token } = await api.logIn(ADMIN);
     const changes = async () => {
       const { body } = await api.get(`/admin/audit?action=user.role_changed&resource=${grace.user.id}`, {
         token,
@@ -354,7 +355,6 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
     await open.getByLabel("E-mail address").fill(ADMIN.email);
     await open.getByLabel("Password", { exact: true }).fill(ADMIN.password);
     await open.getByRole("button", { name: "Log in", exact: true }).click();
-    const { accessToken: token } = await api.logIn(ADMIN);
     let now = Date.now();
     for (const [name, opposite, change] of [
       ["Disable the account", "Enable the account", { status: "disabled" }],
