@@ -377,6 +377,9 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
       expect(await dialog.count()).toBe(0);
     }
     await own.close();
+    // Later nobody is disabled.
+    const body = { status: "active", reason: "Ticket 4730" };
+    expect((await api.call("PATCH", `/admin/users/${user.id}`, { token, body })).status).toBe(200);
   });
 
   test("what can be undone asks for a reason alone", async () => {
