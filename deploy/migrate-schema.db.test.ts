@@ -51,6 +51,20 @@ test("token-service's role has the rights that its migration names, and none tha
   });
 });
 
+test("a relation of another owner, such as an extension's, is no obstacle", async () => {
+  const { ownerSql, sql } = database;
+  await ownerSql.unsafe(
+    `create schema elsewhere; grant usage, create on schema elsewhere to ${wanted.serviceRole}`,
+  );
+  await sql`create table elsewhere.belongs_to_another (id int)`;
+  const tables = readFileSync(join(directory, "0001_tables.sql"), "utf8");
+  await transaction(ownerSql, async (tx) => {
+    await tx`set local search_path to elsewhere`;
+    await tx.unsafe(tables);
+  });
+  expect(await sql`select from elsewhere.sessions`).toEqual([]);
+});
+
 test("the service's role can read the pending migrations, and cannot mark them as run", async () => {
   const { sql } = database;
   expect(await pendingMigrations({ sql, directory })).toEqual([]);

@@ -519,8 +519,13 @@ create table import_batches (
   primary key (import_id, first_row)
 );
 
--- All that the service may do, whatever the database grants by default.
-revoke all on all tables in schema public from gatehouse_identity;
+-- All that the service may do, whatever the database grants by default. An extension's relations belong to others.
+do $$ begin
+  execute (
+    select format('revoke all on %s from gatehouse_identity', string_agg(format('%I.%I', schemaname, tablename), ', '))
+    from pg_tables where schemaname = current_schema() and tableowner = current_user
+  );
+end $$;
 grant select on api_key_mark to gatehouse_identity;
 grant select, insert on import_batches to gatehouse_identity;
 grant select, insert, delete on users, former_addresses, released_addresses, mail_outbox, counted_mails, links, totp_credentials,

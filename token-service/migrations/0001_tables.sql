@@ -135,8 +135,13 @@ create index security_events_done on security_events (recorded_at)
 create index security_events_waiting on security_events (occurred_at)
   where recorded_at is null or notified_at is null;
 
--- All that the service may do, whatever the database grants by default. A part may have another schema.
-do $$ begin execute format('revoke all on all tables in schema %I from gatehouse_token', current_schema()); end $$;
+-- All that the service may do, whatever the database grants by default. An extension's relations belong to others.
+do $$ begin
+  execute (
+    select format('revoke all on %s from gatehouse_token', string_agg(format('%I.%I', schemaname, tablename), ', '))
+    from pg_tables where schemaname = current_schema() and tableowner = current_user
+  );
+end $$;
 grant select, insert, update, delete on sessions, signing_keys, security_events to gatehouse_token;
 grant select, insert, delete on revocations to gatehouse_token;
 grant select, update on revocation_head, part, slots to gatehouse_token;
