@@ -56,12 +56,12 @@ export function createAuditRpc(deps: Deps): Implementation<AuditServiceServer> {
       if (email === "" || email.length > MAX_LENGTH.claimedEmail) {
         throw invalidField("email", "out_of_range", `must have 1 to ${MAX_LENGTH.claimedEmail} characters`);
       }
-      const { erasedEntries, unanswered, failures } = await eraseClaimedEmail(deps.logs, email);
+      const { erasedEntries, unanswered, failure } = await eraseClaimedEmail(deps.logs, email);
       await deps.recordReading(context, {
         action: "audit.address_erased",
         filter: filterText({ erasedEntries, unanswered: unanswered.join("/") }),
       });
-      if (unanswered.length > 0) throw notErased(unanswered, failures[0]);
+      if (unanswered.length > 0) throw notErased(unanswered, failure);
       return { erasedEntries };
     },
   };

@@ -16,7 +16,8 @@ interface Erasure {
   erasedEntries: number;
   /** Numbers of logs that failed, or may still erase. */
   unanswered: number[];
-  failures: unknown[];
+  /** Why one of them failed. */
+  failure?: unknown;
 }
 
 /**
@@ -27,14 +28,14 @@ export async function eraseClaimedEmail(logs: Logs<ErasableLog>, address: string
   const [first, ...others] = logs;
   const erase = ({ intake }: ErasableLog) =>
     withinDeadline(deleteClaimedEmail(intake, address), UNANSWERED_AFTER_MS);
-  const erasure: Erasure = { erasedEntries: await erase(first), unanswered: [], failures: [] };
+  const erasure: Erasure = { erasedEntries: await erase(first), unanswered: [] };
   const results = await Promise.allSettled(others.map(erase));
   for (const [index, { number }] of others.entries()) {
     const result = results[index];
     if (result?.status === "fulfilled") erasure.erasedEntries += result.value;
     else {
       erasure.unanswered.push(number);
-      erasure.failures.push(result?.reason);
+      erasure.failure = result?.reason;
     }
   }
   return erasure;

@@ -233,7 +233,7 @@ export async function pauseForbiddenStreams({
   filterReceivers,
 }: Pick<StreamDeps, "sql" | "filterReceivers">): Promise<void> {
   const receivers = await selectReceivers(sql);
-  // There may be more than `MAX_STREAMS`: a stream that was forbidden and is active again took nobody's room.
+  // There may be more than `MAX_STREAMS`: a stream that was forbidden, and is made active again, is not counted against it.
   for (let from = 0; from < receivers.length; from += MAX_ASKED) {
     const clientIds = receivers.slice(from, from + MAX_ASKED);
     const allowed = new Set(await filterReceivers(clientIds));

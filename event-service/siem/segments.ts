@@ -45,7 +45,7 @@ export interface Manifest {
   first: number;
   last: number;
   count: number;
-  /** The segment's file, beside the manifest. */
+  /** The name of the segment's file, which lies beside the manifest. */
   name: string;
   bytes: number;
   /** Hexadecimal. */

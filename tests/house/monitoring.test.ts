@@ -165,7 +165,7 @@ const QUOTED = /`([A-Za-z][a-z]*(?: [^`\s]+){2,})`/g;
 const TYPED = /^(?:cmctl|curl|delete|gatehouse|kubectl|npm|openssl|psql|select|sum|tail|update|vacuum)\b/;
 const OF_POSTGRES = ["no partition of relation"];
 
-/** The end of the longest piece without a placeholder: what stands before may be a variable of the source. */
+/** The last four words of the longest piece without a placeholder. The source may compute the words before them. */
 function endOfQuote(quote: string): string {
   const [piece = ""] = quote.split(/…|<[^>]*>/).sort((a, b) => b.length - a.length);
   return piece.trim().split(" ").slice(-4).join(" ");
