@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { DRIVERS, type DriverCase } from "./drivers.ts";
 import { MissingToolError } from "./tools.ts";
 
+const EXIT_USAGE = 64;
 const KNOWN = Object.entries(DRIVERS).flatMap(([name, { doors }]) => [
   name,
   ...doors.map((door) => `${name}:${door}`),
@@ -10,8 +11,11 @@ const KNOWN = Object.entries(DRIVERS).flatMap(([name, { doors }]) => [
 
 /** `npm run conformance [-- node:http go …]`: builds the drivers, and runs all rules for each door that is asked for, side by side. */
 const asked = process.argv.slice(2);
-const unknown = asked.filter((name) => !KNOWN.includes(name));
-if (unknown.length > 0) throw new Error(`no verifier is called ${unknown}: ${KNOWN}`);
+const unknown = asked.find((name) => !KNOWN.includes(name));
+if (unknown !== undefined) {
+  process.stderr.write(`conformance: no verifier is called ${unknown}. There are ${KNOWN.join(", ")}\n`);
+  process.exit(EXIT_USAGE);
+}
 
 async function casesOf(name: string): Promise<DriverCase[]> {
   const { doors = [], build } = DRIVERS[name] ?? {};
