@@ -183,14 +183,19 @@ async function killed(kubectl: Kubectl, workload: Workload, pod: Pod, program: s
 async function misconfigure(kubectl: Kubectl, workload: Workload): Promise<string> {
   const { variable, value } = INVALID_SETTING;
   await kubectl(["set", "env", refOf(workload), `${variable}=${value}`]);
-  const broken = await eventually(`a pod of ${workload.name} ends with ${EXIT_CONFIG}`, async () =>
-    (await podsOf(kubectl, workload)).find(({ exitCode, isReady }) => exitCode === EXIT_CONFIG && !isReady),
-  );
-  const said = await kubectl(["logs", broken.name, "--container", workload.name, "--tail=20"]);
-  await kubectl(["set", "env", refOf(workload), `${variable}-`]);
-  const line = said.split("\n").find((text) => text.includes(variable));
-  if (line === undefined) throw new Error(`${broken.name} does not name ${variable}: ${said}`);
-  return `exit ${EXIT_CONFIG}: \`${line.trim()}\``;
+  try {
+    const broken = await eventually(`a pod of ${workload.name} ends with ${EXIT_CONFIG}`, async () =>
+      (await podsOf(kubectl, workload)).find(({ exitCode, isReady }) => exitCode === EXIT_CONFIG && !isReady),
+    );
+    // The container begins anew meanwhile, with an empty log.
+    const line = await eventually(`${broken.name} names ${variable}`, async () => {
+      const said = await kubectl(["logs", broken.name, "--container", workload.name, "--tail=20"]);
+      return said.split("\n").find((text) => text.includes(variable));
+    });
+    return `exit ${EXIT_CONFIG}: \`${line.trim()}\``;
+  } finally {
+    await kubectl(["set", "env", refOf(workload), `${variable}-`]);
+  }
 }
 
 async function restartWithSpool(kubectl: Kubectl): Promise<string> {
