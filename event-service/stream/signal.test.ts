@@ -128,6 +128,11 @@ test("the end of all sessions of everybody is about nobody in particular", () =>
   });
 });
 
+test.each(["session.all_revoked", "user.account_deleted"])("a route's action %s is no signal", (action) => {
+  expect(signalOf({ action })).toBeDefined();
+  expect(signalOf({ kind: "outcome", action })).toBeUndefined();
+});
+
 test.each([
   "user.login_failed",
   "user.profile_updated",
