@@ -1,5 +1,6 @@
 import { stringify } from "csv-stringify/sync";
 import type { Command, CommandInput, Terminal } from "../command.ts";
+import { printableJson } from "../printable.ts";
 import { UsageError } from "../usage-error.ts";
 import { createProgress, type Progress, QUIET_OPTION } from "./progress.ts";
 import { replaceFile } from "./replaced-file.ts";
@@ -47,7 +48,7 @@ export async function writeExport(
 }
 
 export function jsonLines(records: readonly object[]): string {
-  return records.map((record) => `${JSON.stringify(record)}\n`).join("");
+  return records.map((record) => `${printableJson(record)}\n`).join("");
 }
 
 /** RFC 4180. An apostrophe precedes texts that spreadsheets would run as formulas. */

@@ -6,7 +6,7 @@ import { causeOfUnavailable } from "#kit/database/database-failure.ts";
 import { pendingMigrations } from "#kit/database/migrate.ts";
 import { assertSessions, connectPostgres, type Sql } from "#kit/database/postgres.ts";
 import { createLogger } from "#kit/telemetry/logger.ts";
-import { isLoopback } from "#kit/values/network-of.ts";
+import { isThisHost } from "#kit/values/network-of.ts";
 import { type ConfiguredService, migrationsOf } from "../service-configuration.ts";
 import { clockFinding, offsetOf } from "./clocks.ts";
 import {
@@ -128,9 +128,7 @@ async function checkDatabase(
     const more = service === "audit-service" ? MORE_OF_AUDIT : 0;
     const needs = config.DATABASE_POOL_SIZE + more;
     measured.push({ name, server, needs, settings, connections: await readConnections(sql) });
-    const isOfThisHost = hosts.every(
-      ({ hostname }) => hostname === "localhost" || isLoopback(hostname.replace(/^\[|\]$/g, "")),
-    );
+    const isOfThisHost = hosts.every(({ hostname }) => isThisHost(hostname));
     return [
       ok("port", `PostgreSQL of ${name}`, `answers at ${server}`),
       versionOf(name, settings),

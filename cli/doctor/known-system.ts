@@ -37,7 +37,12 @@ const processesSchema = z.record(z.string(), z.record(z.string(), z.string()));
  */
 export function readKnownSystem(files: readonly string[], backend: Backend): KnownSystem {
   const home = backend.isLocal ? backend.home : undefined;
-  if (files.length > 0) return { home, findings: [], environments: new Map(files.map(readFile)) };
+  if (files.length > 0) {
+    const environments = new Map(files.map(readFile));
+    if (environments.size < files.length)
+      throw new UsageError("--variables names a service twice", "gatehouse doctor --help");
+    return { home, findings: [], environments };
+  }
   if (home !== undefined) return { home, ...readProcesses(home) };
   return { home, ...readOwn(backend.environment) };
 }

@@ -224,4 +224,6 @@ test("without the local Gatehouse it takes variables from files, and says what i
     expect.stringMatching(/^permission of role of token-service: .* is a member of pg_read_all_data/),
   );
   expect(await doctor(["--variables", "nonsense"], environment)).toMatchObject({ code: 64 });
+  const twice = Array(2).fill(["--variables", `token-service=${file}`]);
+  expect(await doctor(twice.flat(), environment)).toMatchObject({ code: 64 });
 });

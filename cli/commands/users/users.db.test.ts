@@ -148,21 +148,23 @@ test("users invite makes an account without a password, and users send-link mail
 
 test("users export writes all pages of what fits, to standard output and to a file, without formulas", async () => {
   for (let n = 0; n < 205; n += 1) await plant(`bulk-${n}@example.com`, "USER");
-  await database.ownerSql`update users set first_name = '=1+1' where id = ${ada}`;
+  const firstName = "=1+1\u009b";
+  await database.ownerSql`update users set first_name = ${firstName} where id = ${ada}`;
   const jsonl = await gatehouse(["users", "export", "--role", "USER"]);
   const users = jsonl.out
     .trimEnd()
     .split("\n")
     .map((line) => JSON.parse(line) as UserView);
   expect(new Set(users.map(({ email }) => email)).size).toBe(206);
-  expect(users.at(-1)).toEqual({ ...(await shown()), firstName: "=1+1" });
+  expect(users.at(-1)).toEqual({ ...(await shown()), firstName });
+  expect(jsonl.out).not.toContain("\u009b");
   const output = join(folder, "users.csv");
   const query = ["--query", "ada@example.com", "--format", "csv", "--output", output];
   const { out } = await gatehouse(["users", "export", ...query]);
   expect(out).toBe(`1 users were written to ${output}\n`);
   const [head, row, end] = readFileSync(output, "utf8").split("\n");
   expect(head).toBe(Object.keys(await shown()).join(","));
-  expect(row).toMatch(`${ada},ada@example.com,'=1+1,Lovelace,USER,active,true,false,false,`);
+  expect(row).toMatch(`${ada},ada@example.com,'${firstName},Lovelace,USER,active,true,false,false,`);
   expect(end).toBe("");
   expect((await gatehouse(["users", "export", ...query])).code).toBe(73);
   expect((await gatehouse(["users", "export", "--format", "xml"])).code).toBe(64);

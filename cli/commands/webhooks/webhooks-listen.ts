@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
 import { callUnary } from "#kit/rpc/rpc-client.ts";
+import { isThisHost } from "#kit/values/network-of.ts";
 import type { Command, Terminal } from "../../command.ts";
 import { printable, printableJson } from "../../printable.ts";
 import { UsageError } from "../../usage-error.ts";
@@ -11,7 +12,6 @@ import { placeText } from "../audit/audit-search.ts";
 import { callWebhooks } from "./webhooks.ts";
 
 const FORWARD_TIMEOUT_MS = 4_000;
-const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 const HEADERS = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 const STATUS = { taken: 204, unsigned: 401, notForwarded: 502 };
 
@@ -83,7 +83,7 @@ export const webhooksListen: Command = {
 function loopbackUrl(given: string | undefined): string | undefined {
   if (given === undefined) return undefined;
   const url = URL.parse(given);
-  if (url !== null && /^https?:$/.test(url.protocol) && LOOPBACK.test(url.hostname)) return url.href;
+  if (url !== null && /^https?:$/.test(url.protocol) && isThisHost(url.hostname)) return url.href;
   throw new UsageError("--forward-to must be an http address of this machine: http://localhost:3000/hook");
 }
 
