@@ -11,7 +11,7 @@ export interface GivesCodes {
 export function RecoveryCodes({ codes, onDone }: { codes: readonly string[]; onDone: () => void }) {
   const t = useText();
   const text = `${codes.join("\n")}\n`;
-  const [isCopied, copy] = useCopy(text);
+  const [outcome, copy] = useCopy(text);
   const download = () => save(new Blob([text], { type: "text/plain" }), "gatehouse-recovery-codes.txt");
   return (
     <div className="stack">
@@ -22,7 +22,7 @@ export function RecoveryCodes({ codes, onDone }: { codes: readonly string[]; onD
       </ul>
       <div className="buttons">
         <Button kind="quiet" onClick={copy}>
-          {t(isCopied ? "form.copied" : "form.copy")}
+          {t(outcome ?? "form.copy")}
         </Button>
         <Button kind="quiet" onClick={download}>
           {t("form.download")}

@@ -13,7 +13,7 @@ export interface TotpSetUp {
 /** As a picture for an app on another device, as a link for one on this device, and as text. */
 export function TotpSecret({ setUp: { secret, otpauthUrl } }: { setUp: TotpSetUp }) {
   const t = useText();
-  const [isCopied, copy] = useCopy(secret);
+  const [outcome, copy] = useCopy(secret);
   const { path, size } = useMemo(() => drawn(otpauthUrl), [otpauthUrl]);
   return (
     <div className="stack">
@@ -32,7 +32,7 @@ export function TotpSecret({ setUp: { secret, otpauthUrl } }: { setUp: TotpSetUp
       </p>
       <div className="buttons">
         <Button kind="quiet" size="slim" onClick={copy}>
-          {t(isCopied ? "form.copied" : "totp.copy")}
+          {t(outcome ?? "totp.copy")}
         </Button>
         <a className="button quiet slim" href={otpauthUrl}>
           {t("totp.open")}

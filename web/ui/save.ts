@@ -10,13 +10,19 @@ export function save(content: Blob, name: string): void {
   setTimeout(() => URL.revokeObjectURL(address), REVOKE_MS);
 }
 
-/** @returns whether the text has been copied, and what copies it. */
-export function useCopy(text: string): [isCopied: boolean, copy: () => void] {
-  const [isCopied, setCopied] = useState(false);
-  const copy = () =>
-    void navigator.clipboard.writeText(text).then(
-      () => setCopied(true),
-      () => undefined,
-    );
-  return [isCopied, copy];
+/** @returns what came of copying the text, as a key of `form`, once it was tried; and what copies it. */
+export function useCopy(
+  text: string,
+): [outcome: "form.copied" | "form.notCopied" | undefined, copy: () => void] {
+  const [outcome, setOutcome] = useState<"form.copied" | "form.notCopied">();
+  const copy = async () => {
+    try {
+      // Absent at an address without TLS; refused by the person, or by a policy.
+      await navigator.clipboard.writeText(text);
+      setOutcome("form.copied");
+    } catch {
+      setOutcome("form.notCopied");
+    }
+  };
+  return [outcome, () => void copy()];
 }

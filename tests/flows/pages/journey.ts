@@ -52,7 +52,10 @@ describe.skipIf(CHROMIUM === undefined)("an account from its first day", () => {
     await expect.poll(() => codes.getByRole("listitem").count()).toBe(10);
     await expectSound(page, "recovery codes");
     const recoveryCodes = await codes.getByRole("listitem").allInnerTexts();
+    await page.evaluate("void (navigator.clipboard.writeText = () => Promise.reject(new Error('refused')))");
     await codes.getByRole("button", { name: "Copy" }).click();
+    await page.evaluate("delete navigator.clipboard.writeText");
+    await codes.getByRole("button", { name: "Not copied" }).click();
     await codes.getByRole("button", { name: "Copied" }).waitFor();
     expect(await page.evaluate("navigator.clipboard.readText()")).toBe(`${recoveryCodes.join("\n")}\n`);
     const [download] = await Promise.all([

@@ -24,6 +24,7 @@ export const de: SameTexts<typeof en> = {
     saved: "Gespeichert.",
     copy: "Kopieren",
     copied: "Kopiert",
+    notCopied: "Nicht kopiert",
     download: "Herunterladen",
     remove: "Entfernen",
   },

@@ -23,6 +23,7 @@ export const en = {
     saved: "Saved.",
     copy: "Copy",
     copied: "Copied",
+    notCopied: "Not copied",
     download: "Download",
     remove: "Remove",
   },
