@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { Secret } from "#kit/config/config.ts";
+import { isThisHost } from "#kit/values/network-of.ts";
 import type { Home } from "./home.ts";
 import { errorText, LaunchError } from "./launch-error.ts";
-import { isOfThisHost } from "./postgres/external-postgres.ts";
 import { readIfPresent, writePrivateFile } from "./private-file.ts";
 import type { Settings } from "./settings.ts";
 
@@ -35,7 +35,7 @@ export async function prepareRedis(settings: Settings, home: Home): Promise<void
   const { REDIS_URL: url, REDIS_CA_FILE: caFile } = redisEnvironment(settings, home);
   if (url === undefined) return;
   const { protocol, hostname, host } = new URL(url);
-  const isSafe = protocol === "rediss:" || isOfThisHost(hostname.replace(/^\[|\]$/g, ""));
+  const isSafe = protocol === "rediss:" || isThisHost(hostname);
   if (!isSafe && settings.GATEHOUSE_PLAINTEXT !== "true") {
     throw new LaunchError(
       "GATEHOUSE_REDIS_URL names another host: use rediss://, or set GATEHOUSE_PLAINTEXT=true.",

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isThisHost } from "#kit/values/network-of.ts";
 import { success } from "../edge/answers/envelope.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
@@ -6,8 +7,6 @@ import { textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 
 const MAX_CHARACTERS = 2_000;
-/** Without a secure connection, only what runs on the user's own machine. */
-const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
 /** Servers disagree about whether these separate segments. */
 const HIDDEN_SEPARATOR = /%(?:2e|2f|5c)/i;
 
@@ -48,7 +47,8 @@ function canonicalUrl(text: string): URL | undefined {
   const url = URL.parse(text);
   if (url === null || (url.href !== text && url.href !== `${text}/`)) return undefined;
   if (url.username !== "" || url.password !== "") return undefined;
-  const isSecure = url.protocol === "https:" || (url.protocol === "http:" && LOOPBACK.includes(url.hostname));
+  // Without a secure connection, only what runs on the user's own machine.
+  const isSecure = url.protocol === "https:" || (url.protocol === "http:" && isThisHost(url.hostname));
   return isSecure ? url : undefined;
 }
 

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
-import { isIPv4 } from "node:net";
 import { z } from "zod";
 import { booleanSchema, integerSchema, readableFileSchema, secretFileSchema } from "#kit/config/config.ts";
 import { canonicalEmail } from "#kit/values/canonical-email.ts";
 import { languageTag } from "#kit/values/locale.ts";
+import { isThisHost } from "#kit/values/network-of.ts";
 import { isPng, pngProblem } from "#kit/values/png.ts";
 import { MailTemplates } from "./mail-templates.ts";
 
@@ -138,7 +138,7 @@ export function mailConfigProblems(config: MailConfig): Problem[] {
   }
   if (
     server?.user !== undefined &&
-    !isLoopback(server.host) &&
+    !isThisHost(server.host) &&
     !server.isTlsFromStart &&
     config.SMTP_REQUIRE_TLS === false
   ) {
@@ -148,10 +148,6 @@ export function mailConfigProblems(config: MailConfig): Problem[] {
     });
   }
   return problems;
-}
-
-export function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
 }
 
 export function mailTemplatesOf(config: TextConfig): MailTemplates {

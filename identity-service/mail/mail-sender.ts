@@ -2,8 +2,9 @@ import { readFileSync } from "node:fs";
 import { createTransport, type NodemailerError } from "nodemailer";
 import type { Secret } from "#kit/config/config.ts";
 import { isAsciiMailbox } from "#kit/values/canonical-email.ts";
+import { isThisHost } from "#kit/values/network-of.ts";
 import type { MailContent } from "./mail.ts";
-import { isLoopback, type MailAddress, type SmtpServer } from "./mail-config.ts";
+import type { MailAddress, SmtpServer } from "./mail-config.ts";
 import { createUtf8Transport, SmtpUtf8NotOffered } from "./utf8-transport.ts";
 
 export interface MailSenderOptions {
@@ -75,7 +76,7 @@ export function createMailSender(options: MailSenderOptions): MailSender {
     content: logo,
     contentDisposition: "inline" as const,
   };
-  const requireTls = options.requireTls ?? !isLoopback(server.host);
+  const requireTls = options.requireTls ?? !isThisHost(server.host);
   const domain = from.address.slice(from.address.lastIndexOf("@") + 1);
   const settings = {
     host: server.host,
@@ -83,7 +84,7 @@ export function createMailSender(options: MailSenderOptions): MailSender {
     secure: server.isTlsFromStart,
     requireTLS: requireTls && !server.isTlsFromStart,
     // A local relay's certificate rarely matches.
-    ignoreTLS: !requireTls && isLoopback(server.host),
+    ignoreTLS: !requireTls && isThisHost(server.host),
     tls: {
       minVersion: "TLSv1.2" as const,
       ...(options.caFile !== undefined && { ca: readFileSync(options.caFile) }),

@@ -1,10 +1,10 @@
-import { isIP } from "node:net";
 import { resolve } from "node:path";
 import { z } from "zod";
 import { Secret } from "#kit/config/config.ts";
 import { readPrivateFile, secretProblem } from "#kit/config/secret-file.ts";
 import { parseYamlFile } from "#kit/config/yaml-file.ts";
-import { isAllowedAddress, isAllowedUrl, type ReachableNetwork } from "#outbound-http/outbound-http.ts";
+import { isThisHost } from "#kit/values/network-of.ts";
+import { isAllowedUrl, type ReachableNetwork } from "#outbound-http/outbound-http.ts";
 import { parseAppleKey } from "./apple-client-secret.ts";
 import {
   type ClaimNames,
@@ -229,10 +229,9 @@ function placed(
   const isPlain = given.issuer.startsWith("http:");
   const network = isPlain ? "loopback" : given.allowPrivateNetwork ? "private" : "public";
   const refuse = (path: string[], message: string) => context.addIssue({ code: "custom", path, message });
-  const { search, hash, username, password } = new URL(given.issuer);
+  const { hostname, search, hash, username, password } = new URL(given.issuer);
   if (search + hash + username + password !== "") refuse(["issuer"], "must have no query, fragment or user");
-  if (isPlain && !isLoopbackHost(given.issuer))
-    refuse(["issuer"], "must be https, or http on a loopback address");
+  if (isPlain && !isThisHost(hostname)) refuse(["issuer"], "must be https, or http on a loopback address");
   else if (!isAllowedUrl(given.issuer, network))
     refuse(["issuer"], "must be https, and not a private address");
   for (const [key, url] of Object.entries(given.endpoints ?? {})) {
@@ -259,11 +258,6 @@ function eventSettings(
   const { tokenFile, jwks } = given;
   const token = tokenFile === undefined ? undefined : read("securityEvents.tokenFile", tokenFile);
   return { audience: given.audience, issuer: given.issuer ?? issuer, jwks, token };
-}
-
-function isLoopbackHost(url: string): boolean {
-  const host = new URL(url).hostname.replace(/^\[|\]$/g, "");
-  return host === "localhost" || (isIP(host) !== 0 && isAllowedAddress(host, "loopback"));
 }
 
 function genericAuthentication(

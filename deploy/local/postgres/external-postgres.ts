@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { z } from "zod";
 import type { Sql } from "#kit/database/postgres.ts";
-import { isLoopback } from "#kit/values/network-of.ts";
+import { isThisHost } from "#kit/values/network-of.ts";
 import { SERVICE_DATABASES } from "../../service-databases.ts";
 import type { Home } from "../home.ts";
 import { errorText, LaunchError } from "../launch-error.ts";
@@ -29,7 +29,7 @@ export function externalServer(settings: External): PostgresServer | undefined {
   const host = url.hostname.replace(/^\[|\]$/g, "");
   const passwordFile = settings.GATEHOUSE_POSTGRES_PASSWORD_FILE;
   const caFile = settings.GATEHOUSE_POSTGRES_CA_FILE;
-  if (caFile === undefined && !isOfThisHost(host) && settings.GATEHOUSE_PLAINTEXT !== "true") {
+  if (caFile === undefined && !isThisHost(host) && settings.GATEHOUSE_PLAINTEXT !== "true") {
     throw new LaunchError(
       "GATEHOUSE_POSTGRES_URL names another host: set GATEHOUSE_POSTGRES_CA_FILE, or GATEHOUSE_PLAINTEXT=true.",
       { exitCode: 78 },
@@ -44,8 +44,6 @@ export function externalServer(settings: External): PostgresServer | undefined {
     ...(caFile !== undefined && { caFile }),
   };
 }
-
-export const isOfThisHost = (host: string) => host === "localhost" || isLoopback(host);
 
 function readSecret(file: string): string {
   try {

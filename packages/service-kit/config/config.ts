@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { parseEncryptionKey } from "../values/key-cipher.ts";
-import { isLoopback } from "../values/network-of.ts";
+import { isThisHost } from "../values/network-of.ts";
 import { databaseHosts } from "./database-hosts.ts";
 import { parseRedisUrl } from "./redis-url.ts";
 import { type FileContent, readAnyFile, readPrivateFile, secretProblem } from "./secret-file.ts";
@@ -86,7 +86,7 @@ function unencryptedConnections(config: Record<string, unknown>): string[] {
     lines.push(
       "  REDIS_URL: sentinels may name any host: use rediss+sentinel://, or set REDIS_PLAINTEXT=true to allow plaintext",
     );
-  else if (isAnotherHost(redis.hosts[0].host))
+  else if (!isThisHost(redis.hosts[0].host))
     lines.push(
       "  REDIS_URL: names another host: use rediss://, or set REDIS_PLAINTEXT=true to allow plaintext",
     );
@@ -99,11 +99,7 @@ function isElsewhereDatabase({ url }: { url?: unknown }): boolean {
 
 /** Whether a URL names another host than this one. */
 export function isElsewhere(url: string): boolean {
-  return isAnotherHost(new URL(url).hostname.replace(/^\[|\]$/g, ""));
-}
-
-function isAnotherHost(host: string): boolean {
-  return host !== "localhost" && !isLoopback(host);
+  return !isThisHost(new URL(url).hostname);
 }
 
 function secretOf(value: unknown): string | undefined {

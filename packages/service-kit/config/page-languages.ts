@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { closest, distance } from "fastest-levenshtein";
 import { z } from "zod";
 import { languageTag, lookupTags } from "../values/locale.ts";
+import { nearestNames } from "../values/nearest-names.ts";
 import { ConfigError } from "./config.ts";
 
 /** Texts by key. A text for a number has a key for each plural form: `left_one`, `left_other`. */
@@ -270,6 +270,6 @@ const placeholdersOf = (text: string) =>
   new Set([...text.matchAll(/\{\{(\w+)\}\}/g)].map(([, name = ""]) => name));
 
 function meantBy(key: string, known: ReadonlyMap<string, string>): string {
-  const near = closest(key, [...known.keys()]);
-  return distance(key, near) <= key.length / 3 ? `: did you mean ${near}?` : "";
+  const [nearest] = nearestNames(key, [...known.keys()]);
+  return nearest === undefined ? "" : `: did you mean ${nearest}?`;
 }

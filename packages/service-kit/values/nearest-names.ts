@@ -1,10 +1,12 @@
+import { distance } from "fastest-levenshtein";
+
 const MAX_DISTANCE = 3;
 const MAX_NAMES = 3;
 
 /** Those that a misspelt name may mean, nearest first: at most three, at most three letters and half of the name away. */
 export function nearestNames(name: string, among: readonly string[]): string[] {
   return among
-    .map((other) => ({ other, distance: distanceBetween(name, other) }))
+    .map((other) => ({ other, distance: distance(name, other) }))
     .filter(({ distance }) => distance <= MAX_DISTANCE && distance <= name.length / 2)
     .sort((one, two) => one.distance - two.distance)
     .slice(0, MAX_NAMES)
@@ -18,18 +20,4 @@ export function unknownOption(error: unknown, known: readonly string[]): string 
   const [, option = ""] = /'(-[^']*)'/.exec(message) ?? [];
   const [nearest] = nearestNames(option.replace(/^-+/, ""), known);
   return `Unknown option: ${option}${nearest === undefined ? "" : `\nDid you mean --${nearest}?`}`;
-}
-
-/** Levenshtein's: letters to insert, delete or replace. */
-function distanceBetween(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
-  for (const [line, letter] of [...from].entries()) {
-    const next = [line + 1];
-    for (let column = 0; column < to.length; column += 1) {
-      const replaced = (row[column] ?? 0) + (letter === to[column] ? 0 : 1);
-      next.push(Math.min(replaced, (row[column + 1] ?? 0) + 1, (next[column] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[to.length] ?? 0;
 }

@@ -73,3 +73,7 @@ export function isLoopback(address = ""): boolean {
   const family = isIP(plain);
   return family !== 0 && LOOPBACK.check(plain, family === 6 ? "ipv6" : "ipv4");
 }
+
+/** Whether a host is this machine: `localhost`, or a loopback address. @param host also as in URLs: `[::1]`. */
+export const isThisHost = (host: string): boolean =>
+  host === "localhost" || isLoopback(host.replace(/^\[|\]$/g, ""));

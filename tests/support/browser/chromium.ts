@@ -1,20 +1,11 @@
-import { accessSync, constants, existsSync } from "node:fs";
-import { join } from "node:path";
 import { type Browser, type CDPSession, chromium, type Page } from "playwright-core";
+import { findProgram } from "../system/find-program.ts";
 
 /** Where a Chromium is installed: best the one without windows, a third of the CPU time. Undefined: its tests are skipped. */
-export const CHROMIUM = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
-  .flatMap((name) => ["/usr/bin", ...(process.env.PATH ?? "").split(":")].map((folder) => join(folder, name)))
-  .find((path) => existsSync(path) && isExecutable(path));
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
-}
+export const CHROMIUM = findProgram(
+  ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"],
+  ["/usr/bin"],
+);
 
 /** Only where `CHROMIUM` is defined. */
 export function launchChromium(): Promise<Browser> {

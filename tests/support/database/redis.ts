@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { accessSync, constants } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { findProgram } from "../system/find-program.ts";
 import { freePort } from "../system/free-port.ts";
 
 /** How the tests get at Redis: a server that somebody runs, or a program to run one with. */
@@ -50,17 +50,14 @@ const START_TIMEOUT_MS = 10_000;
 const POLL_MS = 20;
 
 /** `TEST_REDIS_URL` if set, else a program on the PATH; undefined if there is neither. */
-export function findRedis(environment: NodeJS.ProcessEnv = process.env): RedisSource | undefined {
-  if (environment.TEST_REDIS_URL) return { url: environment.TEST_REDIS_URL };
-  const program = findRedisProgram(environment);
+export function findRedis(): RedisSource | undefined {
+  if (process.env.TEST_REDIS_URL) return { url: process.env.TEST_REDIS_URL };
+  const program = findRedisProgram();
   return program === undefined ? undefined : { program };
 }
 
 /** Tests that stop Redis need a program, whatever server there is besides. */
-export function findRedisProgram(environment: NodeJS.ProcessEnv = process.env): string | undefined {
-  const folders = (environment.PATH ?? "").split(delimiter).filter((folder) => folder !== "");
-  return PROGRAMS.flatMap((name) => folders.map((folder) => join(folder, name))).find(isExecutable);
-}
+export const findRedisProgram = () => findProgram(PROGRAMS);
 
 /** Left by a test that neither killed nor froze it. Starting one costs a test more than most of what it does. */
 let unused: TestRedis | undefined;
@@ -193,13 +190,4 @@ function accepts(port: number): Promise<boolean> {
     });
     socket.once("error", () => resolve(false));
   });
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }

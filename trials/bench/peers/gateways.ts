@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { userInfo } from "node:os";
 import { join } from "node:path";
 import { freePort } from "#tests/support/system/free-port.ts";
-import { findProgram, type GatewayContext, type GatewayPeer } from "./peer.ts";
+import { findPeer, type GatewayContext, type GatewayPeer } from "./peer.ts";
 import { type Program, startPrograms } from "./processes.ts";
 
 /** As many as the JWT cache in envoy.yaml. */
@@ -71,7 +71,7 @@ function gateway({ needs, programs, ...shown }: Gateway): GatewayPeer {
   return {
     ...shown,
     missing() {
-      const absent = needs.filter((name) => findProgram(name) === undefined);
+      const absent = needs.filter((name) => findPeer(name) === undefined);
       if (absent.length === 0) return undefined;
       return `${absent.join(" and ")} not installed: run trials/bench/peers/setup.sh ${absent.join(" ")}`;
     },
@@ -136,7 +136,7 @@ function checks(howOften: HowOften): string {
 }
 
 function program(name: string): string {
-  const path = findProgram(name);
+  const path = findPeer(name);
   if (path === undefined) throw new Error(`${name} is not installed`);
   return path;
 }

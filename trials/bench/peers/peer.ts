@@ -1,5 +1,5 @@
-import { accessSync, constants } from "node:fs";
 import { join } from "node:path";
+import { findProgram } from "#tests/support/system/find-program.ts";
 
 /** What Gatehouse is compared with. Each is optional: `setup.sh` installs it, and what is missing is reported. */
 
@@ -57,17 +57,5 @@ export interface IdentityCalls {
 
 export const INSTALLED = join(import.meta.dirname, ".installed");
 
-/** @returns the path of a program that `setup.sh` or the machine has. Debian keeps servers in /usr/sbin. */
-export function findProgram(name: string): string | undefined {
-  const folders = [join(INSTALLED, "bin"), ...(process.env.PATH ?? "").split(":"), "/usr/sbin"];
-  return folders.map((folder) => join(folder, name)).find(isExecutable);
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
-}
+/** A program that `setup.sh` or the machine has. */
+export const findPeer = (name: string) => findProgram([name], [join(INSTALLED, "bin")]);

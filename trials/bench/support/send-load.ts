@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { z } from "zod";
-import { findProgram } from "../peers/peer.ts";
+import { findPeer } from "../peers/peer.ts";
 
 const run = promisify(execFile);
 const CONNECTIONS = 32;
@@ -14,7 +14,7 @@ const BESIDE_PAUSE_MS = 2;
 /** For what still waits at the end of a load. */
 const GRACE_MS = 30_000;
 
-const WRK = findProgram("wrk");
+const WRK = findPeer("wrk");
 
 /** What a load sends in turn. */
 export interface LoadRequest {
