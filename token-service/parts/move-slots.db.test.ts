@@ -268,19 +268,23 @@ test("a slot that leaves for a part that nobody knows keeps no other one waiting
 
 test("a slot arrives also where that takes longer than a statement may, once it has left", async () => {
   const { refreshToken } = await callsOf(replica).logIn();
-  const { ownerSql, sql } = databases[1];
-  await ownerSql.unsafe(`
-    create function rest() returns trigger language plpgsql as 'begin perform pg_sleep(1); return null; end';
-    create trigger rest after insert on sessions for each statement execute function rest()`);
+  const { ownerSql, sql, waitingForLocks } = databases[1];
   const { driver, ...options } = sql.pool.options;
-  const connection = { ...driver.connection, statement_timeout: 500 };
+  const connection = { ...driver.connection, statement_timeout: 500, lock_timeout: 0 };
   const impatient = openPool({ ...options, driver: { ...driver, connection } });
   onTestFinished(() => impatient.end());
   const parts = new Parts(
     [partOf(replica, 0), { ...partOf(replica, 1), sql: impatient }],
     new RevocationSet(0),
   );
-  await move(1, { ...replica.deps, parts });
+  let moved: ReturnType<typeof move> | undefined;
+  await transaction(ownerSql, async (tx) => {
+    await tx`lock table sessions in share row exclusive mode`;
+    moved = move(1, { ...replica.deps, parts });
+    await expect.poll(waitingForLocks).toBeGreaterThan(0);
+    await tx`select pg_sleep(1)`;
+  });
+  expect(await moved).toMatchObject({ sessions: 1 });
   await callsOf(replica).refresh(refreshToken);
 });
 
