@@ -963,8 +963,8 @@ describe.skipIf(CHROMIUM === undefined)("the audit log in Chromium", () => {
         await page.getByRole("combobox").first().selectOption(language);
         await page.locator(".table tbody tr, .proof, .tiles").first().waitFor();
         if (path === "audit") await page.getByText(wide).first().waitFor();
+        await expect.poll(() => page.evaluate("document.documentElement.lang")).toBe(language);
         expect(await page.evaluate(CUT_LABELS), `${language} ${path}`).toEqual([]);
-        expect(await page.evaluate("document.documentElement.lang")).toBe(language);
         expect(await seriousProblems(page), `${language} ${colorScheme} ${path}`).toEqual([]);
         expect(await width(), path).toBeLessThanOrEqual(360);
       }

@@ -209,6 +209,8 @@ describe.skipIf(CHROMIUM === undefined)("tasks, and their steps", { tags: "exhau
     const steps = await inBrowser(undefined, async (at) => {
       await at.open(`${origin}/account/login`);
       await at.follow("Forgot your password?");
+      // The login has such a field, too.
+      await heading(at.page, "Forgot your password?").waitFor();
       await at.fill("E-mail address", ada.email);
       await at.press("Send the link");
       await at.open(String(linkIn(await mailAbout(system, ada.email, "Set a new password"))));
