@@ -541,7 +541,7 @@ test("a client's right is asked also when more streams are active than are asked
   forbidden = [first.clientId];
   await pauseForbiddenStreams(one.manage);
   await createStream(one.manage, client, {});
-  // The first client has its right again. Its stream is active beside the hundred that were made meanwhile.
+  // The first client may receive signals again. With its stream, more streams are active than are asked about at a time.
   forbidden = [];
   await setStreamStatus(one.manage, { clientId: first.clientId, streamId: first.id }, null);
   forbidden = [lost.clientId, client];

@@ -45,7 +45,7 @@ export interface Manifest {
   first: number;
   last: number;
   count: number;
-  /** The name of the segment's file, which lies beside the manifest. */
+  /** File name of the segment, in the folder of the manifest. */
   name: string;
   bytes: number;
   /** Hexadecimal. */

@@ -130,7 +130,7 @@ export function toSignal(event: StreamEvent): StreamEvent | undefined {
   if (make === undefined) return undefined;
   const { data, time } = JSON.parse(event.body) as { data: Partial<Told> & { kind: string }; time: string };
   const { kind, actor = {}, resource = "", reason = "" } = data;
-  // An action of the routes file may have the same name.
+  // The routes file may give the action of a forwarded call the same name.
   if (kind !== "event") return undefined;
   // An empty subject is everybody, and another one could not be signed, which would hold back all that follows.
   if (event.type !== ALL_REVOKED && !isUuid(resource)) return undefined;

@@ -377,7 +377,7 @@ describe.skipIf(CHROMIUM === undefined)("an administrator in the console", () =>
       expect(await dialog.count()).toBe(0);
     }
     await own.close();
-    // Later nobody is disabled.
+    // The tests that follow expect that no account is disabled.
     const body = { status: "active", reason: "Ticket 4730" };
     expect((await api.call("PATCH", `/admin/users/${user.id}`, { token, body })).status).toBe(200);
   });

@@ -147,7 +147,7 @@ describe.skipIf(CHROMIUM === undefined)("webhooks in the console", () => {
       .getByText(/^HTTP\s204, \d+\sms$/)
       .waitFor();
     await delivered.first().getByRole("link").click();
-    // The webhook's own page has this text too: one that went back before the entry's page was there would have left it.
+    // The webhook's page shows this text as well, but not as its heading. A step back must wait for the entry's page.
     await heading(page, "admin.webhooks.test").waitFor();
     await page.goBack();
     await heading(page, NAME).waitFor();
