@@ -112,8 +112,11 @@ test("README's five minutes work as they are printed, with a step-up, an approva
   const [, lines = ""] = /^## Try it in five minutes\n.*?^```sh\n(.*?)^```$/ms.exec(readme) ?? [];
   const { GATEWAY_PORT, MAILBOX_PORT } = system.ports;
   const script = lines
-    .replaceAll("localhost:8080", `localhost:${GATEWAY_PORT}`)
-    .replaceAll("localhost:1080", `localhost:${MAILBOX_PORT}`)
+    // In one go: the gateway may have port 10801.
+    .replaceAll(
+      /localhost:(8080|1080)\b/g,
+      (_, port) => `localhost:${port === "8080" ? GATEWAY_PORT : MAILBOX_PORT}`,
+    )
     .replaceAll(".gatehouse/", `${system.home}/`)
     .replaceAll("ada@example.com", "eve@example.com")
     .replaceAll("admin@gatehouse.example", ADMIN.email);
