@@ -68,7 +68,14 @@ export function registerIdentityLinkRoutes(app: GatewayApp, { identity, verifier
       const linkTo = { ...ownerOf(request), password };
       const { clientIp } = linkTo;
       // The session identifies the caller.
-      const asked = { ...request.params, returnTo, codeChallenge: "", clientIp, deviceToken: "" };
+      const asked = {
+        ...request.params,
+        returnTo,
+        codeChallenge: "",
+        isAfresh: false,
+        clientIp,
+        deviceToken: "",
+      };
       const beginning = { ...asked, ...browserTokenOf(request), linkTo };
       const departure = await identity.beginOAuthLogin(beginning, request.state.call);
       keepBrowserToken(reply, departure);

@@ -57,7 +57,12 @@ test("a login begins with a redirect, and a cookie that only this origin can set
     provider: "google",
     returnTo: "https://app.example/",
     browserToken: "",
+    isAfresh: false,
   });
+  await send(app, { url: "/auth/google?prompt=login" });
+  expect(begin.mock.lastCall?.[0]).toMatchObject({ isAfresh: true });
+  const other = await send(app, { url: "/auth/google?prompt=none" });
+  expect([other.statusCode, begin.mock.calls.length]).toEqual([400, 2]);
   expect(entries).toEqual([]);
 });
 

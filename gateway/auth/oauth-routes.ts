@@ -42,6 +42,14 @@ const BeginQuery = z.strictObject({
     .length(43)
     .optional()
     .meta({ description: "S256 of a verifier (RFC 7636, section 4.2)." }),
+  prompt: z
+    .literal("login")
+    .optional()
+    .meta({
+      description:
+        "The provider is to ask the user, although it may know them: for a login after " +
+        "`reauthentication_required` or a logout.",
+    }),
 });
 /** A parameter that is too long or repeated counts as missing. */
 const parameter = z
@@ -130,10 +138,14 @@ export function registerOAuthRoutes(app: GatewayApp, deps: OAuthDeps, paths: Kno
     failurePage,
     options: { exposeHeadRoute: false, onRequest: notFoundOf(paths) },
     handler: async (request, reply) => {
-      const { returnTo = "", codeChallenge = "" } = request.query;
+      const { returnTo = "", codeChallenge = "", prompt } = request.query;
       const from = { clientIp: clientIp(request), deviceToken: deviceTokenOf(request) };
       const asked = { ...request.params, returnTo, codeChallenge, ...from, ...browserTokenOf(request) };
-      const departure = await identity.beginOAuthLogin({ ...asked, linkTo: undefined }, request.state.call);
+      const isAfresh = prompt === "login";
+      const departure = await identity.beginOAuthLogin(
+        { ...asked, isAfresh, linkTo: undefined },
+        request.state.call,
+      );
       keepBrowserToken(reply, departure);
       return reply.code(HTTP_FOUND).header("location", departure.authorizationUrl).send();
     },

@@ -53,11 +53,12 @@ export function registerStepUpRoutes(app: GatewayApp, { identity }: AuthDeps): v
     summary: "Begin a step-up",
     description:
       "After 401 `step_up_required`. Without `acr`, the session's present level is to be proven again. 403 " +
-      "`mfa_enrollment_required` if the user has no factor that reaches the level.",
+      "`mfa_enrollment_required` if the user has no factor that reaches the level; `reauthentication_required` if nothing but " +
+      "another login at their identity provider proves who they are.",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.step_up.begin" },
     schema: { body: StepUpBody },
     answers: answersWith("What the user may prove.", begunAnswer),
-    codes: ["mfa_enrollment_required"],
+    codes: ["mfa_enrollment_required", "reauthentication_required"],
     handler: async (request) => {
       const { userId, sessionId, acr } = principalOf(request);
       const wanted = request.body.acr;

@@ -106,7 +106,14 @@ async function depart({ name = "demo", codeChallenge = "", linkTo }: FlowOptions
     acr: 2 as const,
     authTime: earlier(),
   };
-  const beginning = { provider: name, returnTo: "", codeChallenge, linkTo: owner, clientIp: FROM.clientIp };
+  const beginning = {
+    provider: name,
+    returnTo: "",
+    codeChallenge,
+    isAfresh: false,
+    linkTo: owner,
+    clientIp: FROM.clientIp,
+  };
   const browser = { browserToken: "", isBrowserTokenSecure: true };
   const { authorizationUrl, browserToken } = await beginOAuthLogin(
     deps,

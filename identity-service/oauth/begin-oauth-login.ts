@@ -52,6 +52,8 @@ interface OAuthBeginning {
   browserToken: string;
   /** It came in a cookie that only this origin can set. */
   isBrowserTokenSecure: boolean;
+  /** The provider is to ask, although it may know the user. */
+  isAfresh: boolean;
   /** Undefined for a login. */
   linkTo: PasswordOwner | undefined;
   clientIp: string;
@@ -95,7 +97,10 @@ export async function beginOAuthLogin(
     nonce: deps.flowSecrets.nonceOf(state),
     verifier: deps.flowSecrets.verifierOf(state),
   };
-  const authorizationUrl = await party.authorizationUrl(proof, context.deadlineMs);
+  const authorizationUrl = await party.authorizationUrl(
+    { ...proof, isAfresh: beginning.isAfresh },
+    context.deadlineMs,
+  );
   const createdAt = deps.now();
   const expiresAt = new Date(createdAt.getTime() + FLOW_LIFETIME_S * 1_000);
   const stateHash = hashOf(state);

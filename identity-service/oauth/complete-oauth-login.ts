@@ -1,7 +1,7 @@
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError, type ErrorCode } from "#kit/values/errors.ts";
 import type { LinkedIdentity } from "../identities/external-identity-store.ts";
-import { insertCode, type OAuthFlow, takeFlow } from "../identities/oauth-store.ts";
+import { insertCode, type OAuthCode, type OAuthFlow, takeFlow } from "../identities/oauth-store.ts";
 import { completeLogin } from "../login/complete-login.ts";
 import type { LoginResult } from "../login/login-result.ts";
 import type { LoginOrigin } from "../login/remember-device.ts";
@@ -9,6 +9,7 @@ import { endSessions } from "../sessions/end-sessions.ts";
 import { isStillLoggedIn } from "../sessions/token-service-client.ts";
 import type { Account } from "../users/account.ts";
 import { assertMayLogIn, type OAuthDeps, relyingPartyOf } from "./begin-oauth-login.ts";
+import type { ExternalPerson } from "./external-person.ts";
 import { linkIdentity } from "./link-identity.ts";
 import { handleHash, newHandle } from "./oauth-flow-secrets.ts";
 import { type Arrival, openAccount } from "./open-account.ts";
@@ -118,14 +119,15 @@ async function completeLoginFlow(
   let endedSessionIds: readonly string[] = [];
   const login = async () => {
     const arrived = await identify(deps, party, arrival);
+    const authTime = authTimeOf(arrived.person, deps.now());
     const { account, end } = await openAccount(deps, arrived, context);
     deps.wakeMailWorker();
     // Before the new session exists.
     if (end !== undefined) endedSessionIds = await endSessions(deps, end, context);
     assertMayLogIn(deps, account);
     return codeChallenge === null
-      ? logIn(deps, account, arrival, context)
-      : makeCode(deps, account, codeChallenge);
+      ? logIn(deps, { user: account, authTime }, arrival, context)
+      : makeCode(deps, { account, authTime, codeChallenge });
   };
   const result = await deps.countLogin("provider", login());
   return { result, endedSessionIds };
@@ -143,24 +145,31 @@ async function identify(deps: OAuthDeps, party: RelyingParty, arrival: OAuthArri
   return { party, person, language, clientIp, userAgent };
 }
 
+/** The provider may have let in without a question who logged in there some time ago. Its clock makes nobody's login later. */
+function authTimeOf({ authTime }: ExternalPerson, now: Date): Date {
+  return authTime !== undefined && authTime < now ? authTime : now;
+}
+
 function logIn(
   deps: OAuthDeps,
-  user: Account,
+  { user, authTime }: { user: Account; authTime: Date },
   origin: LoginOrigin,
   context: CallContext,
 ): Promise<LoginResult> {
-  const proven = { user, amr: ["fed"], authTime: deps.now(), ifEnded: "oauth_failed" } as const;
+  const proven = { user, amr: ["fed"], authTime, ifEnded: "oauth_failed" } as const;
   return completeLogin(deps, proven, origin, context);
 }
 
 /** The session begins at the exchange: no token is stored. */
-async function makeCode(deps: OAuthDeps, account: Account, codeChallenge: string): Promise<OneTimeCode> {
+async function makeCode(
+  deps: OAuthDeps,
+  { account, authTime, codeChallenge }: { account: Account } & Pick<OAuthCode, "authTime" | "codeChallenge">,
+): Promise<OneTimeCode> {
   const { id: userId, sessionEpoch } = account;
   const code = newHandle(deps.randomBytes);
   const codeHash = handleHash(code);
   if (codeHash === undefined) throw new Error("the generated code has an invalid format");
-  const authTime = deps.now();
-  const expiresAt = new Date(authTime.getTime() + CODE_LIFETIME_MS);
+  const expiresAt = new Date(deps.now().getTime() + CODE_LIFETIME_MS);
   const facts = { codeHash, codeChallenge, userId, sessionEpoch, authTime, expiresAt };
   await insertCode(deps.sql, facts);
   return { kind: "oneTimeCode", code, userId };

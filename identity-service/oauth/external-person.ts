@@ -16,6 +16,8 @@ export interface ExternalPerson {
   lastName: string;
   /** BCP 47. Undefined if missing or invalid. */
   language: string | undefined;
+  /** When they logged in there, by the provider's clock. Undefined if it does not say. */
+  authTime?: Date | undefined;
 }
 
 const MAX_SUBJECT_BYTES = 255;

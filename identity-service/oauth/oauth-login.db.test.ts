@@ -94,6 +94,7 @@ interface Beginning {
   codeChallenge?: string;
   returnTo?: string;
   browserToken?: string;
+  isAfresh?: boolean;
   linkTo?: PasswordOwner;
   clientIp?: string;
 }
@@ -102,12 +103,22 @@ const begin = ({
   codeChallenge = "",
   returnTo = "",
   browserToken = "",
+  isAfresh = false,
   linkTo,
   clientIp = from.clientIp,
 }: Beginning = {}) =>
   beginOAuthLogin(
     deps,
-    { provider: name, returnTo, codeChallenge, browserToken, isBrowserTokenSecure: true, linkTo, clientIp },
+    {
+      provider: name,
+      returnTo,
+      codeChallenge,
+      browserToken,
+      isBrowserTokenSecure: true,
+      isAfresh,
+      linkTo,
+      clientIp,
+    },
     context(),
   );
 /** Of the browser. */
@@ -176,6 +187,7 @@ test("the way to the provider has everything: code flow, PKCE S256, state, nonce
     nonce: expect.stringMatching(/^[\w-]{43}$/),
     code_challenge: expect.stringMatching(/^[\w-]{43}$/),
     code_challenge_method: "S256",
+    max_age: "31536000",
   });
   expect(departure).toEqual({
     browserToken: expect.stringMatching(/^[\w-]{43}$/),
@@ -188,6 +200,49 @@ test("the way to the provider has everything: code flow, PKCE S256, state, nonce
     ...["state", "nonce"].map((key) => url.searchParams.get(key) ?? "?"),
   ])
     expect(stored).not.toContain(secret);
+});
+
+test.each([
+  ["login", { prompt: "login", max_age: "0" }, { max_age: "31536000" }],
+  ["select_account", { prompt: "select_account" }, {}],
+  [undefined, {}, {}],
+] as const)("a login afresh asks the provider by %j", async (afreshPrompt, afresh, otherwise) => {
+  deps.relyingParties = new Map([["demo", partyOf(settingsOf(provider.issuer, { afreshPrompt }))]]);
+  const askedOf = async (isAfresh: boolean) => {
+    const { searchParams } = new URL((await begin({ isAfresh })).authorizationUrl);
+    return Object.fromEntries([...searchParams].filter(([name]) => ["prompt", "max_age"].includes(name)));
+  };
+  expect([await askedOf(true), await askedOf(false)]).toEqual([afresh, otherwise]);
+});
+
+describe("a session is as old as the login at the provider", () => {
+  const issuedAt = () => deps.tokenService.issueSession.mock.lastCall?.[0].authTime;
+  const secondsOf = (date: Date) => Math.floor(date.getTime() / 1_000);
+
+  test.each<[string, number | undefined, number]>([
+    ["an hour ago", -3_600, -3_600],
+    ["in an hour, by its clock", 3_600, 0],
+    ["at a time that no clock has", 1e300, 0],
+    ["at a time that it does not say", undefined, 0],
+  ])("%s, by both ways", async (_, claimed, expected) => {
+    const now = new Date(secondsOf(deps.now()) * 1_000);
+    deps.now = () => now;
+    provider.lie({ claims: { auth_time: claimed && secondsOf(now) + claimed } });
+    const authTime = new Date(now.getTime() + expected * 1_000);
+    userIdOf(await flow());
+    expect(issuedAt()).toEqual(authTime);
+    const result = await flow({ codeChallenge: challengeOf(VERIFIER) });
+    if (result.kind !== "oneTimeCode") throw new Error(JSON.stringify(result));
+    await exchangeOAuthCode(deps, { code: result.code, codeVerifier: VERIFIER, ...from }, context());
+    expect(deps.tokenService.issueSession).toHaveBeenCalledTimes(2);
+    expect(issuedAt()).toEqual(authTime);
+  });
+
+  test("and not as the userinfo endpoint says", async () => {
+    provider.lie({ claims: { email: undefined }, userinfo: { auth_time: 1 } });
+    userIdOf(await flow());
+    expect(issuedAt()?.getTime()).toBeGreaterThan(deps.now().getTime() - 60_000);
+  });
 });
 
 test.each([
@@ -586,6 +641,7 @@ test("a cookie that other origins could have set counts only if no secure one is
         codeChallenge: "",
         browserToken,
         isBrowserTokenSecure: false,
+        isAfresh: false,
         linkTo: undefined,
         clientIp: from.clientIp,
       },

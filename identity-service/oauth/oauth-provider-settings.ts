@@ -48,6 +48,8 @@ export interface ProviderSettings {
   clientId: string;
   clientAuthentication: ClientAuthentication;
   scopes: readonly string[];
+  /** Has it ask users whom it knows (OpenID Connect Core §3.1.2.1). Undefined: it always does. */
+  afreshPrompt: "login" | "select_account" | undefined;
   /** The gateway turns a `form_post` into a GET. */
   responseMode: "query" | "form_post";
   claims: ClaimNames;

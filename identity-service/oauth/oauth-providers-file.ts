@@ -112,6 +112,7 @@ const OIDC_SCOPES = ["openid", "email", "profile"];
 const COMMON = {
   protocol: "oidc",
   endpoints: undefined,
+  afreshPrompt: "login",
   responseMode: "query",
   claims: CLAIMS,
   takesBooleanText: false,
@@ -166,6 +167,8 @@ function settingsOf(given: GivenProvider, folder: string, context: z.RefinementC
         ...common,
         ...named("Google", OIDC_SCOPES),
         issuer: "https://accounts.google.com",
+        // Google knows no `login`.
+        afreshPrompt: "select_account",
         clientAuthentication: byPost(given.clientSecretFile),
       };
     case "microsoft":
@@ -181,6 +184,7 @@ function settingsOf(given: GivenProvider, folder: string, context: z.RefinementC
         // Apple sends the address only with `form_post`.
         ...named("Apple", ["openid", "email"]),
         issuer: "https://appleid.apple.com",
+        afreshPrompt: undefined,
         responseMode: "form_post",
         takesBooleanText: true,
         clientAuthentication: appleAuthentication(
@@ -202,6 +206,7 @@ function settingsOf(given: GivenProvider, folder: string, context: z.RefinementC
         ...GITHUB,
         ...named("GitHub", ["read:user", "user:email"]),
         protocol: "github",
+        afreshPrompt: "select_account",
         clientAuthentication: byPost(given.clientSecretFile),
       };
     default:

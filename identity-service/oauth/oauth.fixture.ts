@@ -17,6 +17,7 @@ export function settingsOf(issuer: string, overrides: Partial<ProviderSettings> 
       secret: new Secret("the client secret of the tests, long enough"),
     },
     scopes: ["openid", "email"],
+    afreshPrompt: "login",
     responseMode: "query",
     claims: {
       email: "email",

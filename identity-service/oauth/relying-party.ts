@@ -28,7 +28,7 @@ export interface RelyingParty {
   readonly displayName: string;
   readonly issuer: string;
   /** @throws {DomainError} `service_unavailable` until the first discovery succeeds. */
-  authorizationUrl(proof: FlowProof, deadlineMs: number): Promise<URL>;
+  authorizationUrl(departure: FlowProof & { isAfresh: boolean }, deadlineMs: number): Promise<URL>;
   /** Takes at most 5 s. Errors hold no text of the provider. @throws {DomainError} `oauth_denied`, `oauth_failed`, `service_unavailable`. */
   identify(answer: ProviderAnswer, proof: FlowProof): Promise<ExternalPerson>;
   /** A failure keeps the known metadata. */
@@ -52,6 +52,7 @@ export interface RelyingPartyOptions {
 const TIMEOUT_MS = 5_000;
 /** RFC 7519 §4.1.4 allows a few minutes. */
 const CLOCK_TOLERANCE_S = 30;
+const A_YEAR_S = String(365 * 86_400);
 /** openid-client reloads a key set for unknown keys at this age. */
 const REREADABLE_AGE_S = 60;
 
@@ -117,7 +118,7 @@ export function createRelyingParty(options: RelyingPartyOptions): RelyingParty {
         nowMs,
         jwksOf: async (deadlineMs) => (await known(deadlineMs)).jwks_uri,
       }),
-    async authorizationUrl({ state, nonce, verifier }, deadlineMs) {
+    async authorizationUrl({ state, nonce, verifier, isAfresh }, deadlineMs) {
       const configuration = configurationOf(await known(deadlineMs), undefined);
       return oidc.buildAuthorizationUrl(configuration, {
         redirect_uri: redirectUri,
@@ -127,6 +128,7 @@ export function createRelyingParty(options: RelyingPartyOptions): RelyingParty {
         code_challenge_method: "S256",
         ...(settings.protocol === "oidc" && { nonce }),
         ...(settings.responseMode === "form_post" && { response_mode: "form_post" }),
+        ...howToAsk(settings, isAfresh),
       });
     },
     async identify(answer, proof) {
@@ -176,7 +178,15 @@ async function exchange(
       "a provider's claim is not a boolean, so the address counts as not verified",
     );
   }
-  return personOfClaims(all, claims.sub, settings);
+  const { auth_time: authTimeS } = claims;
+  const authTime = authTimeS === undefined ? undefined : new Date(authTimeS * 1_000);
+  return { ...personOfClaims(all, claims.sub, settings), authTime };
+}
+
+/** With a `max_age`, however long, the ID token has `auth_time` (OpenID Connect Core §3.1.2.1). */
+function howToAsk({ afreshPrompt }: ProviderSettings, isAfresh: boolean): Record<string, string> {
+  if (afreshPrompt === "login") return isAfresh ? { prompt: "login", max_age: "0" } : { max_age: A_YEAR_S };
+  return isAfresh && afreshPrompt !== undefined ? { prompt: afreshPrompt } : {};
 }
 
 function answerUrl(redirectUri: string, answer: ProviderAnswer): URL {

@@ -39,7 +39,13 @@ function changesOf(deps: TestDeps, userId: string, session: Session) {
     transports: [],
   };
   const linkTo = { ...who, password };
-  const asked = { returnTo: "", codeChallenge: "", browserToken: "", isBrowserTokenSecure: true };
+  const asked = {
+    returnTo: "",
+    codeChallenge: "",
+    browserToken: "",
+    isBrowserTokenSecure: true,
+    isAfresh: false,
+  };
   return {
     beginTotp: () => mfa.beginTotpEnrollment({ ...who, password }, context()),
     confirmTotp: () => mfa.confirmTotpEnrollment({ ...who, code: "000000" }, context()),

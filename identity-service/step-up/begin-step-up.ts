@@ -31,7 +31,10 @@ interface BegunStepUp {
   expiresInS: number;
 }
 
-/** @throws {DomainError} `mfa_enrollment_required` if the user has no factor that reaches the level. */
+/**
+ * @throws {DomainError} `mfa_enrollment_required` if the user has no factor that reaches the level; at level 1, which they
+ * reach at a provider, `reauthentication_required`.
+ */
 export async function beginStepUp(
   deps: StepUpDeps,
   request: {
@@ -47,7 +50,8 @@ export async function beginStepUp(
   if (user?.status !== "active") throw new DomainError("token_invalid");
   const acr = stepUpTarget(wanted, current);
   const methods = await usableMethods(deps.sql, user, acr);
-  if (methods.length === 0) throw new DomainError("mfa_enrollment_required");
+  if (methods.length === 0)
+    throw new DomainError(acr === 1 ? "reauthentication_required" : "mfa_enrollment_required");
   const { tempToken: stepUpToken, tokenHash } = newMfaToken(deps.randomBytes);
   const createdAt = deps.now();
   const expiresAt = new Date(createdAt.getTime() + TTL_S * 1_000);

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "react";
 import type { IdentityProvider } from "#clients/api/generated/gatehouse.ts";
+import { useSession } from "../session/session.ts";
 import { callApi } from "../ui/api.ts";
 import { Button } from "../ui/button.tsx";
 import { useAction } from "../ui/form.tsx";
@@ -43,7 +44,9 @@ export function ProviderButtons({
   way: Way;
 }) {
   const t = useText();
-  const { run, problem } = useAction((provider: string) => beginProviderLogin(provider, way));
+  // Whoever has logged out, or had to for a call that needs a recent login, is let in by nobody without a question.
+  const isAfresh = useSession().ending === "loggedOut";
+  const { run, problem } = useAction((provider: string) => beginProviderLogin(provider, { way, isAfresh }));
   if (providers.length === 0) return null;
   return (
     <>

@@ -5,8 +5,14 @@ const VERIFIER = "gatehouse.code-verifier";
 const WAY = "gatehouse.way-on";
 export const RETURN_PATH = "/account/returned";
 
-/** Sends the browser to a provider, with PKCE: the answer is a one-time code and no token. @see RFC 7636. */
-export async function beginProviderLogin(provider: string, way: Way): Promise<void> {
+/**
+ * Sends the browser to a provider, with PKCE: the answer is a one-time code and no token (RFC 7636). Afresh, the provider
+ * asks whom it knows as well.
+ */
+export async function beginProviderLogin(
+  provider: string,
+  { way, isAfresh }: { way: Way; isAfresh: boolean },
+): Promise<void> {
   const verifier = base64url(crypto.getRandomValues(new Uint8Array(32)));
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(verifier));
   sessionStorage.setItem(VERIFIER, verifier);
@@ -14,6 +20,7 @@ export async function beginProviderLogin(provider: string, way: Way): Promise<vo
   const query = new URLSearchParams({
     returnTo: `${location.origin}${RETURN_PATH}`,
     codeChallenge: base64url(new Uint8Array(digest)),
+    ...(isAfresh && { prompt: "login" }),
   });
   location.assign(`/auth/${encodeURIComponent(provider)}?${query}`);
 }

@@ -452,6 +452,7 @@ export interface Api {
     query?: {
       returnTo?: string;
       codeChallenge?: string;
+      prompt?: "login";
     };
   };
   "GET /auth/{provider}/callback": {

@@ -53,7 +53,7 @@ export const ERROR_CATALOGUE = {
   oauth_failed: "The identity provider did not prove who the user is, or the account may not log in.",
   oauth_denied: "The user, or the identity provider, has declined the login.",
   reauthentication_required:
-    "The call needs the account's password or, if it has none, a login within the last 10 minutes.",
+    "The call needs the account's password or, if it has none, a new login at its identity provider (`prompt=login`).",
   mfa_enrollment_required:
     "The account has no second factor that reaches the level that the call demands: set one up first.",
   approval_required: "The call needs the user's approval of this transaction; `details` holds it.",

@@ -83,6 +83,14 @@ describe.skipIf(CHROMIUM === undefined)("logins at a provider", () => {
     await dialog.getByRole("button", { name: "Link" }).click();
     await at(/^Grace/);
     await page.getByText(`${GRACE}, linked on`).waitFor();
+
+    // Whoever logs out is let in by nobody without a question.
+    await press("Log out");
+    const departure = page.waitForRequest((request) => request.url().startsWith(`${provider}/auth?`));
+    await press("Continue with Demo");
+    expect(new URL((await departure).url()).searchParams.get("prompt")).toBe("login");
+    await at(/^Grace/);
+    await heading(page, "Your account").waitFor();
     await closeVisit(visit);
   });
 });

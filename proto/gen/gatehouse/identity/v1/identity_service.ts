@@ -809,6 +809,8 @@ export interface BeginOAuthLoginRequest {
   clientIp: string;
   /** As an earlier login of this device gave it. May be empty. Never logged. */
   deviceToken: string;
+  /** The provider is to ask the user, although it may know them. */
+  isAfresh: boolean;
 }
 
 /** A logged-in user who ends sessions of their own. */
@@ -6207,6 +6209,7 @@ function createBaseBeginOAuthLoginRequest(): BeginOAuthLoginRequest {
     linkTo: undefined,
     clientIp: "",
     deviceToken: "",
+    isAfresh: false,
   };
 }
 
@@ -6235,6 +6238,9 @@ export const BeginOAuthLoginRequest: MessageFns<BeginOAuthLoginRequest> = {
     }
     if (message.deviceToken !== "") {
       writer.uint32(66).string(message.deviceToken);
+    }
+    if (message.isAfresh !== false) {
+      writer.uint32(72).bool(message.isAfresh);
     }
     return writer;
   },
@@ -6314,6 +6320,14 @@ export const BeginOAuthLoginRequest: MessageFns<BeginOAuthLoginRequest> = {
             }
 
             message.deviceToken = reader.string();
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.isAfresh = reader.bool();
             continue;
           }
         }
@@ -10286,7 +10300,10 @@ export const IdentityServiceService = {
       Buffer.from(RemoveTrustedDeviceResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): RemoveTrustedDeviceResponse => RemoveTrustedDeviceResponse.decode(value),
   },
-  /** Begins to prove a higher, or a fresh, level of assurance in a session. Errors: mfa_enrollment_required, token_invalid. */
+  /**
+   * Begins to prove a higher, or a fresh, level of assurance in a session. Errors: mfa_enrollment_required, reauthentication_required (nothing but
+   * another login proves who the user is), token_invalid.
+   */
   beginStepUp: {
     path: "/gatehouse.identity.v1.IdentityService/BeginStepUp" as const,
     requestStream: false as const,
@@ -10913,7 +10930,10 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
   listTrustedDevices: handleUnaryCall<ListTrustedDevicesRequest, ListTrustedDevicesResponse>;
   /** Ends the trust in a device; its sessions go on. Errors: step_up_required, not_found. */
   removeTrustedDevice: handleUnaryCall<RemoveTrustedDeviceRequest, RemoveTrustedDeviceResponse>;
-  /** Begins to prove a higher, or a fresh, level of assurance in a session. Errors: mfa_enrollment_required, token_invalid. */
+  /**
+   * Begins to prove a higher, or a fresh, level of assurance in a session. Errors: mfa_enrollment_required, reauthentication_required (nothing but
+   * another login proves who the user is), token_invalid.
+   */
   beginStepUp: handleUnaryCall<BeginStepUpRequest, BeginStepUpResponse>;
   /**
    * Raises the session by a code or a password; its refresh token stays valid. Errors: step_up_token_invalid,
@@ -11319,7 +11339,10 @@ export interface IdentityServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: RemoveTrustedDeviceResponse) => void,
   ): ClientUnaryCall;
-  /** Begins to prove a higher, or a fresh, level of assurance in a session. Errors: mfa_enrollment_required, token_invalid. */
+  /**
+   * Begins to prove a higher, or a fresh, level of assurance in a session. Errors: mfa_enrollment_required, reauthentication_required (nothing but
+   * another login proves who the user is), token_invalid.
+   */
   beginStepUp(
     request: BeginStepUpRequest,
     callback: (error: ServiceError | null, response: BeginStepUpResponse) => void,
