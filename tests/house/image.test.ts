@@ -191,6 +191,16 @@ test("bundled libraries are those that the package depends on, and their licence
   expect(named.map((line) => line.replace(/ \S+:/, ""))).toEqual(WITHOUT_TEXT);
 });
 
+test.each(["portal", "console"])(
+  "the licences of the libraries in the pages of the %s are in the image",
+  (folder) => {
+    const licenses = readFileSync(join(app, "web", "dist", folder, "THIRD-PARTY-LICENSES.md"), "utf8");
+    expect(licenses).toMatch(/^## react-dom - [\d.]+ \(MIT\)$/m);
+    expect(licenses.match(/^## /gm)?.length).toBeGreaterThan(10);
+    expect(licenses).toContain("Permission is hereby granted");
+  },
+);
+
 const PROGRAMS = [...text("deploy/image/run.ts").matchAll(/^ {2}"?([\w-]+)"?: \(\) => import/gm)].map(
   ([, name = ""]) => name,
 );
