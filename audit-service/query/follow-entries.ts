@@ -3,6 +3,7 @@ import { withinDeadline } from "#kit/values/call-deadline.ts";
 import { DomainError, invalidField } from "#kit/values/errors.ts";
 import { cleanText } from "../entries/clean-entry.ts";
 import type { LogEntry, PlacedEntry } from "../entries/entry.ts";
+import { wireBytes } from "../entries/entry-rpc.ts";
 import { selectProvenEntries } from "../entries/entry-store.ts";
 import { selectSize } from "../log/tree-store.ts";
 import type { LogPlace, Logs, ReadableLog } from "../logs/logs.ts";
@@ -11,8 +12,12 @@ import { type EntrySearch, withoutProblems } from "./search-entries.ts";
 /** Entries read, of which those that match are returned. */
 const MAX_READ = 500;
 const DEFAULT_LIMIT = 100;
+/** Of the entries of one answer; clients take 4 MiB. The logs that are read share it, and each gives at least one entry, of at most 6 KiB. */
+const MAX_ANSWER_BYTES = 3 * 1024 * 1024;
 /** Those that answer wait no longer for one that does not. */
 const AWAY_AFTER_MS = 1_000;
+/** For a log that was away in the last call. It is asked by one call at a time, until it has answered within the time above. */
+const STILL_AWAY_AFTER_MS = 100;
 
 type Filter = Pick<EntrySearch, "actorUserId" | "action" | "resource" | "outcome" | "withoutActions">;
 
@@ -25,7 +30,7 @@ export interface Following extends Filter {
   limit: number;
 }
 
-export interface Followed {
+interface Followed {
   /** Those of each log in the order of their sequences. */
   entries: PlacedEntry[];
   /** Where the next call goes on in log 0. */
@@ -41,23 +46,66 @@ export interface Followed {
 
 /**
  * Loses no entry: numbers have no gaps and become visible in their order, also those of entries that are stored late.
- * @throws {DomainError} `validation_failed` for a place beyond a log, or too many actions.
+ * @throws {DomainError} `validation_failed` for a place beyond a log, or too many actions; `service_unavailable` if no log answers.
  */
-export async function followEntries(logs: Logs<ReadableLog>, following: Following): Promise<Followed> {
+export type FollowEntries = (following: Following) => Promise<Followed>;
+
+/** Remembers which of the logs do not answer. */
+export function createFollowing(logs: Logs<ReadableLog>): FollowEntries {
+  const silences = new Silences();
+  return (following) => followEntries(logs, silences, following);
+}
+
+/** Logs that have not answered in time: only the first call waits long for one. */
+class Silences {
+  readonly #silent = new Set<number>();
+  readonly #asked = new Set<number>();
+
+  /** @throws {DomainError} `service_unavailable` if it does not answer in time, or as it answers. */
+  async answerOf<T>(log: number, ask: () => Promise<T>): Promise<T> {
+    const wasSilent = this.#silent.has(log);
+    if (wasSilent && this.#asked.has(log)) throw new DomainError("service_unavailable");
+    this.#asked.add(log);
+    const askedMs = performance.now();
+    const answer = ask()
+      .then((found) => {
+        if (performance.now() - askedMs < AWAY_AFTER_MS) this.#silent.delete(log);
+        return found;
+      })
+      .finally(() => this.#asked.delete(log));
+    try {
+      return await withinDeadline(answer, wasSilent ? STILL_AWAY_AFTER_MS : AWAY_AFTER_MS);
+    } catch (problem) {
+      if (isUnavailable(problem)) this.#silent.add(log);
+      throw problem;
+    }
+  }
+}
+
+const isUnavailable = (problem: unknown) =>
+  problem instanceof DomainError && problem.code === "service_unavailable";
+
+async function followEntries(
+  logs: Logs<ReadableLog>,
+  silences: Silences,
+  following: Following,
+): Promise<Followed> {
   const { afterSequence, after } = following;
   const fields = withoutProblems(following.withoutActions);
   if (fields.length > 0) throw new DomainError("validation_failed", undefined, { fields });
   assertPlaces(logs, following);
   const [first, ...others] = logs;
   const placeIn = (log: number) => after.find((place) => place.log === log)?.sequence;
-  const follow = (log: ReadableLog) => followLog(log, following, afterSequence ?? placeIn(log.number));
+  const maxBytes = MAX_ANSWER_BYTES / Math.max(after.length, 1);
+  const follow = (log: ReadableLog) =>
+    followLog(log, { ...following, maxBytes }, afterSequence ?? placeIn(log.number));
   if (afterSequence !== undefined || others.length === 0) return together([await follow(first)], following);
   const away: number[] = [];
   const all = logs.map(async (log): Promise<FollowedLog | undefined> => {
     try {
-      return await withinDeadline(follow(log), AWAY_AFTER_MS);
+      return await silences.answerOf(log.number, () => follow(log));
     } catch (problem) {
-      if (!(problem instanceof DomainError) || problem.code !== "service_unavailable") throw problem;
+      if (!isUnavailable(problem)) throw problem;
       if (away.push(log.number) === logs.length) throw problem;
       const sequence = placeIn(log.number);
       return sequence === undefined
@@ -102,7 +150,7 @@ function assertPlaces(logs: Logs<ReadableLog>, { afterSequence, after }: Followi
 
 async function followLog(
   { number, sql }: ReadableLog,
-  filter: Filter & Pick<Following, "limit">,
+  filter: Filter & Pick<Following, "limit"> & { maxBytes: number },
   wanted: number | undefined,
 ): Promise<FollowedLog> {
   const size = await selectSize(sql);
@@ -113,10 +161,20 @@ async function followLog(
   if (last === after) return { entries: [], place, size };
   const read = await selectProvenEntries(sql, { first: after + 1, last });
   const matching = read.map(({ entry }) => entry).filter(matcherOf(filter));
-  const limit = filter.limit || DEFAULT_LIMIT;
-  const entries = matching.slice(0, limit).map((entry) => ({ ...entry, log: number }));
-  const end = matching.length > limit ? entries.at(-1) : undefined;
+  const first = matching.slice(0, filter.limit || DEFAULT_LIMIT).map((entry) => ({ ...entry, log: number }));
+  const entries = first.slice(0, countWithin(first, filter.maxBytes));
+  const end = matching.length > entries.length ? entries.at(-1) : undefined;
   return { entries, place: { log: number, sequence: end?.sequence ?? last }, size };
+}
+
+/** How many of the first ones fit; at least one. */
+function countWithin(entries: readonly PlacedEntry[], maxBytes: number): number {
+  let bytes = 0;
+  const beyond = entries.findIndex((entry) => {
+    bytes += wireBytes(entry);
+    return bytes > maxBytes;
+  });
+  return beyond < 0 ? entries.length : Math.max(beyond, 1);
 }
 
 function matcherOf({

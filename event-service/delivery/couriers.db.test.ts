@@ -425,8 +425,15 @@ test("during a rotation both secrets sign, and then the new one alone", async ()
     return signedBy(shop.received.at(-1) as Receiver["received"][number]);
   };
   await expect.poll(next).toEqual([true, true]);
+  // Another one would end the former secret before its time.
+  await expect(rotateSecret(one.manage, id, 1)).rejects.toMatchObject({ code: "conflict" });
+  expect(await next()).toEqual([true, true]);
   await database.ownerSql`update endpoints set former_secret_until = now() - interval '1 second', version = version + 1`;
   await expect.poll(next).toEqual([false, true]);
+  const third = await rotateSecret(one.manage, id, 1);
+  const fourth = await rotateSecret(one.manage, id, 0);
+  expect(third.endpoint.formerSecretUntil).not.toBeNull();
+  expect(fourth.endpoint.formerSecretUntil).toBeNull();
 });
 
 test("after a change of the key, the secrets are encrypted with the new one, and what is sent stays signed", async () => {
@@ -592,6 +599,19 @@ test.each([
     code: "validation_failed",
     fields: [expect.objectContaining({ field })],
   });
+});
+
+test("while old deliveries cannot be removed, none is sent again for that", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  const { id } = await endpointAt(shop, one);
+  await database.ownerSql`
+    create function refuse() returns trigger language plpgsql as $$ begin raise 'not now'; end $$`;
+  await database.ownerSql`create trigger refuse before delete on deliveries execute function refuse()`;
+  add(1_600);
+  await expect
+    .poll(async () => (await database.ownerSql`select from deliveries where endpoint_id = ${id}`).length)
+    .toBe(1_600);
+  expect(sequences(shop)).toHaveLength(1_600);
 });
 
 test("of what is done the last thousand are kept", async () => {

@@ -94,7 +94,10 @@ export class Couriers {
     const byId = new Map(held.map((endpoint) => [endpoint.id, endpoint]));
     for (const [id, { courier, version, formerSecretUntil }] of this.#running) {
       const hasEnded = formerSecretUntil !== null && formerSecretUntil <= now();
-      if (hasEnded || byId.get(id)?.version !== version) courier.stop();
+      const endpoint = byId.get(id);
+      if (hasEnded || endpoint?.version !== version) courier.stop();
+      // Its receiver may have asked for a verification.
+      else if (endpoint.kind === "push") courier.lookAgain();
     }
     for (const endpoint of held) {
       if (!this.#running.has(endpoint.id)) this.#start(endpoint);
@@ -158,7 +161,7 @@ export class Couriers {
   }
 
   #saver(endpoint: CourierEndpoint) {
-    const { sql } = this.#deps;
+    const { sql, logger } = this.#deps;
     let sincePruned = 0;
     return async (batch: CourierBatch): Promise<boolean> => {
       const { deliveries, state } = batch;
@@ -173,7 +176,10 @@ export class Couriers {
       sincePruned += deliveries.length;
       if (sincePruned >= PRUNE_AFTER) {
         sincePruned = 0;
-        await deleteOldDeliveries(sql, endpoint.id, KEPT_DELIVERIES);
+        // The batch is stored, and must not be sent again for this.
+        await deleteOldDeliveries(sql, endpoint.id, KEPT_DELIVERIES).catch((error: unknown) =>
+          logger.warn({ err: error, endpoint: endpoint.id }, "old deliveries are removed later"),
+        );
       }
       return isStored;
     };

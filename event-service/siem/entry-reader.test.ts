@@ -2,6 +2,7 @@ import { pino } from "pino";
 import { expect, test } from "vitest";
 import { DomainError } from "#kit/values/errors.ts";
 import type { WholeEntry } from "../stream/audit-log-client.ts";
+import type { Places } from "../stream/event-source.ts";
 import { EntryReader } from "./entry-reader.ts";
 
 const SIZE = 3;
@@ -20,10 +21,24 @@ function readerWithout(...away: readonly number[]) {
   });
 }
 
-const places = async (reader: EntryReader, limit: number) => {
-  const { entries, next } = await reader.after({ 0: 1 }, limit);
+const places = async (reader: EntryReader, limit: number, from: Places = { 0: 1 }) => {
+  const { entries, next } = await reader.after(from, limit);
   return { read: entries.map(({ log, sequence }) => `${log}:${sequence}`), next };
 };
+
+test("a log that is shorter than its end was known to be is read up to its end, once", async () => {
+  let reads = 0;
+  const readLog = async (log: number, after: number) => {
+    reads += 1;
+    if (reads > 2) throw new Error("read again");
+    return { entries: after < SIZE ? [{ log, sequence: SIZE } as WholeEntry] : [], next: SIZE };
+  };
+  // It was restored to an earlier state just now.
+  const events = { tip: { 0: SIZE + 2 } };
+  const reader = new EntryReader({ readLog, events, logger: pino({ level: "silent" }) });
+  const { next } = await reader.after({ 0: SIZE - 1 }, 10);
+  expect(next).toEqual({ 0: SIZE });
+});
 
 test("a log that is away keeps back its own entries alone", async () => {
   expect(await places(readerWithout(), 4)).toEqual({
@@ -33,6 +48,10 @@ test("a log that is away keeps back its own entries alone", async () => {
   expect(await places(readerWithout(0), 4)).toEqual({
     read: ["1:1", "1:2", "1:3", "2:1"],
     next: { 0: 1, 1: 3, 2: 1 },
+  });
+  expect(await places(readerWithout(0), 4, { 0: 1, 1: 3, 2: 3 })).toEqual({
+    read: [],
+    next: { 0: 1, 1: 3, 2: 3 },
   });
   await expect(readerWithout(0, 1, 2).after({ 0: 1 }, 4)).rejects.toMatchObject({
     code: "service_unavailable",
