@@ -32,6 +32,8 @@ export interface Terminal {
   /** Applies backpressure. Rejects after the reader has closed. */
   writeOut(text: string): Promise<void>;
   writeError(text: string): void;
+  /** Whether a terminal shows standard output. */
+  isTerminal(): boolean;
   /** Of the terminal that shows standard error. Undefined: none does. */
   columns(): number | undefined;
 }

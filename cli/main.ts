@@ -37,6 +37,7 @@ process.exitCode = await run(process.argv.slice(2), COMMANDS, {
       throw lostOutput(error);
     }),
   writeError: (text) => process.stderr.write(text),
+  isTerminal: () => process.stdout.isTTY,
   hasColors: () => process.stdout.isTTY && process.stdout.hasColors(),
   // A terminal that does not know its size says 0.
   columns: () =>

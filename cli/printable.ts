@@ -6,6 +6,14 @@ export function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}]/gu, "\ufffd");
 }
 
+/** @returns `text` as harmless, in its lines. @param paint adds colours to a line. */
+export function printableLines(text: string, paint = (line: string) => line): string {
+  return text
+    .split("\n")
+    .map((line) => paint(printable(line)))
+    .join("\n");
+}
+
 /** @returns JSON of `value` that is as harmless: JSON itself escapes only the first 32 characters. */
 export function printableJson(value: unknown, indent = 0): string {
   return JSON.stringify(value, undefined, indent).replace(/(?!\n)[\p{Cc}\p{Cf}]/gu, escaped);

@@ -7,11 +7,12 @@ import { EXIT, type ExitCode } from "./exit-code.ts";
 import { helpText } from "./help-text.ts";
 import { OutputClosedError } from "./lost-output.ts";
 import { parseCommandLine } from "./parse-command-line.ts";
-import { printable, printableJson } from "./printable.ts";
+import { printableJson, printableLines } from "./printable.ts";
 
 export interface ProcessContext extends Pick<SettingsSources, "environment" | "defaultHome"> {
   writeOut(text: string): unknown;
   writeError(text: string): void;
+  isTerminal?: Terminal["isTerminal"];
   columns?: Terminal["columns"];
   /** Whether standard output is a terminal that shows colours, and NO_COLOR is not set. */
   hasColors?: () => boolean;
@@ -39,7 +40,7 @@ export async function run(
     if (output === undefined) return exitCode;
     exitCode = output.exitCode ?? EXIT.ok;
     const paint = context.hasColors?.() === true ? output.paint : undefined;
-    const text = wantsJson ? printableJson(output.json, 2) : shown(output.text, paint);
+    const text = wantsJson ? printableJson(output.json, 2) : printableLines(output.text, paint);
     await context.writeOut(`${text}\n`);
     return exitCode;
   } catch (error) {
@@ -50,12 +51,18 @@ export async function run(
   }
 }
 
-function terminalOf({ writeOut, writeError, columns = () => undefined }: ProcessContext): Terminal {
+function terminalOf({
+  writeOut,
+  writeError,
+  isTerminal = () => false,
+  columns = () => undefined,
+}: ProcessContext): Terminal {
   return {
     async writeOut(text) {
       await writeOut(text);
     },
     writeError,
+    isTerminal,
     columns,
   };
 }
@@ -87,15 +94,8 @@ function withDoubt(failure: CliError, command: Command | undefined): CliError {
   );
 }
 
-function shown(text: string, paint = (line: string) => line): string {
-  return text
-    .split("\n")
-    .map((line) => paint(printable(line)))
-    .join("\n");
-}
-
 function asText({ message, requestId }: CliError): string {
-  return `gatehouse: ${shown(message)}\n${requestId === undefined ? "" : `Request id: ${requestId}\n`}`;
+  return `gatehouse: ${printableLines(message)}\n${requestId === undefined ? "" : `Request id: ${requestId}\n`}`;
 }
 
 function asJson({ code, message, requestId }: CliError): string {

@@ -142,6 +142,7 @@ test("a caller without permission learns nothing from validation: 403 comes befo
   const { app } = testGateway();
   const response = await send(app, { url: "/admin/audit?limit=rubbish", token: "user-token" });
   expect(response.json().error.code).toBe("forbidden");
+  expect(response.headers["www-authenticate"]).toBe('Bearer error="insufficient_scope", realm="gatehouse"');
 });
 
 test("a defect is 500 without details, and logged completely", async () => {

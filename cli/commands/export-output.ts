@@ -1,6 +1,6 @@
 import { stringify } from "csv-stringify/sync";
 import type { Command, CommandInput, Terminal } from "../command.ts";
-import { printableJson } from "../printable.ts";
+import { printableJson, printableLines } from "../printable.ts";
 import { UsageError } from "../usage-error.ts";
 import { createProgress, type Progress, QUIET_OPTION } from "./progress.ts";
 import { replaceFile } from "./replaced-file.ts";
@@ -15,7 +15,8 @@ export const EXPORT_OPTIONS = {
 /** For the details of a command that has them. */
 export const CSV_DETAILS =
   "csv is for reading: an apostrophe precedes texts that a spreadsheet would run\n" +
-  "as formulas. The file is complete or absent.";
+  "as formulas, and a terminal shows \ufffd for characters that would control it.\n" +
+  "The file is complete or absent.";
 
 export interface Export {
   format: "jsonl" | "csv";
@@ -36,7 +37,9 @@ export async function writeExport(
   const output = values.get("output");
   using progress = createProgress(terminal, flags, what);
   if (output === undefined) {
-    const write = (text: string) => terminal.writeOut(text);
+    // Of JSON Lines every one is harmless already.
+    const isShown = format === "csv" && terminal.isTerminal();
+    const write = (text: string) => terminal.writeOut(isShown ? printableLines(text) : text);
     await copy({ format, write, progress, signal: AbortSignal.any([]) });
     return undefined;
   }

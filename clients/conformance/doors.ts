@@ -46,11 +46,12 @@ const HTTP_STATUS: Readonly<Record<string, number>> = {
   forbidden: 403,
   service_unavailable: 503,
 };
-/** RFC 6750 §3, RFC 9470 §3: of an answer 401. */
+/** RFC 6750 §3, RFC 9470 §3. */
 const CHALLENGE: Readonly<Record<string, string>> = {
   token_missing: "Bearer",
   token_invalid: 'Bearer error="invalid_token"',
   token_expired: 'Bearer error="invalid_token"',
+  forbidden: 'Bearer error="insufficient_scope"',
   step_up_required:
     'Bearer error="insufficient_user_authentication", acr_values="urn:gatehouse:acr:1", max_age=300',
 };

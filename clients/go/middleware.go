@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// RequireBearer lets only requests of callers through whom auth admits. Others get 401 with the challenge of RFC 6750 §3, 403,
+// RequireBearer lets only requests of callers through whom auth admits. Others get 401 or 403 with the challenge of RFC 6750 §3,
 // or 503 while the token's state cannot be known.
 func RequireBearer(verifier *Verifier, auth RouteAuth, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
@@ -18,7 +18,7 @@ func RequireBearer(verifier *Verifier, auth RouteAuth, next http.Handler) http.H
 		case codeInvalid, codeExpired:
 			refuse(response, http.StatusUnauthorized, codeOf(err), `Bearer error="invalid_token"`, nil)
 		case codeForbidden:
-			refuse(response, http.StatusForbidden, codeForbidden, "", nil)
+			refuse(response, http.StatusForbidden, codeForbidden, `Bearer error="insufficient_scope"`, nil)
 		default:
 			refuse(response, http.StatusServiceUnavailable, codeUnavailable, "", nil)
 		}

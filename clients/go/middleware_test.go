@@ -53,6 +53,7 @@ func TestTheMiddlewareAnswers(t *testing.T) {
 		"something behind":  {[]string{"Bearer " + goodToken + " x"}, active, 401, "token_invalid", invalid},
 		"an expired token":  {[]string{"Bearer " + goodToken}, inactive(tokenv1.InactiveReason_INACTIVE_REASON_EXPIRED), 401, "token_expired", invalid},
 		"a revoked token":   {[]string{"Bearer " + goodToken}, inactive(tokenv1.InactiveReason_INACTIVE_REASON_REVOKED), 401, "token_invalid", invalid},
+		"a client":          {[]string{"Bearer " + goodToken}, func() (*tokenv1.VerifyTokenResponse, error) { return answerForClient(), nil }, 403, "forbidden", `Bearer error="insufficient_scope"`},
 		"nobody to ask":     {[]string{"Bearer " + goodToken}, unavailable, 503, "service_unavailable", ""},
 		"an expired answer": {[]string{"Bearer " + goodToken}, func() (*tokenv1.VerifyTokenResponse, error) { return answerFor(-time.Second), nil }, 200, "user-1", ""},
 	} {

@@ -1,7 +1,6 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { success } from "../edge/answers/envelope.ts";
-import { dropRefreshToken, isBrowserSession } from "../edge/request/browser-session.ts";
 import { clientIp, clientOf, ownerOf, principalOf } from "../edge/request/caller.ts";
 import { deviceTokenOf } from "../edge/request/device-cookie.ts";
 import type { GatewayApp } from "../edge/request/request-state.ts";
@@ -130,12 +129,11 @@ export function registerAccountRoutes(app: GatewayApp, deps: AuthDeps): void {
     schema: { body: z.strictObject({ password: passwordField }) },
     answers: answersWith("It is gone."),
     codes: ["step_up_required", "invalid_credentials", "last_admin", "busy"],
-    handler: async (request, reply) => {
+    handler: async (request) => {
       const { sessionId, ...owner } = ownerOf(request);
       const deletion = { ...request.body, ...owner };
       const { endedSessionIds } = await identity.deleteAccount(deletion, request.state.call);
       for (const id of [...endedSessionIds, sessionId]) verifier.refuseSession(id);
-      if (isBrowserSession(request)) dropRefreshToken(reply);
       return success({}, "The account was deleted.");
     },
   });

@@ -290,6 +290,17 @@ test("its tempToken sets up and enables without an access token, and completes t
   for (const secret of [TEMP_TOKEN, CODE, "ABCD"]) expect(JSON.stringify(entries)).not.toContain(secret);
 });
 
+test("the tempToken of another person than the access token's is not recorded with that one's session", async () => {
+  const userId = "0199a000-0000-7000-8000-0000000000ff";
+  const { app, entries } = withMfa({ beginTotpEnrollmentAtLogin: { ...enrollment, userId } });
+  const body = { tempToken: TEMP_TOKEN };
+  await send(app, { method: "POST", url: "/auth/mfa/setup", token: "user-token", body });
+  expect(entries.map(({ kind, actor }) => [kind, actor])).toEqual([
+    ["intent", { userId: USER_ID, role: "USER", sessionId: SESSION_ID }],
+    ["outcome", { userId }],
+  ]);
+});
+
 test.each([
   ["/auth/mfa/setup", { password: "p" }, undefined, "token_missing"],
   ["/auth/mfa/enable", { code: CODE }, undefined, "token_missing"],

@@ -55,6 +55,8 @@ const attestation = { clientDataJSON: "e30", attestationObject: "o2Nm", transpor
 const created = { id: "cGFzc2tleQ", type: "public-key", response: attestation };
 const assertion = { clientDataJSON: "e30", authenticatorData: "AAAA", signature: "MEUC", userHandle: null };
 const signed = { id: "cGFzc2tleQ", type: "public-key", response: assertion };
+const ID = "0199a000-0000-7000-8000-00000000000a";
+
 type Method = "GET" | "POST" | "PATCH" | "DELETE";
 const call = (method: Method, url: string, body?: object, token: string | undefined = "user-token") =>
   send(gateway().app, {
@@ -156,6 +158,17 @@ test.each([
   expect(identity.beginPasskeyRegistration).not.toHaveBeenCalled();
   expect(identity.deletePasskey).not.toHaveBeenCalled();
 });
+
+test.each([
+  ["PATCH", "renamePasskey", { name: "Laptop" }],
+  ["DELETE", "deletePasskey", undefined],
+] as const)(
+  "%s finds a passkey whatever the case of its id, as other routes do",
+  async (method, rpc, body) => {
+    expect((await call(method, `/auth/passkeys/${ID.toUpperCase()}`, body)).statusCode).toBe(200);
+    expect(asked(identity[rpc])).toMatchObject({ passkeyId: ID });
+  },
+);
 
 describe("the list", () => {
   test("has the user's own passkeys, and each can be renamed by its owner", async () => {

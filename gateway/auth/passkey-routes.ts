@@ -34,7 +34,7 @@ const passkeyNameField = textField(1, 256, {
   examples: ["My phone"],
 });
 const NameBody = z.strictObject({ name: passkeyNameField });
-const PasskeyParams = z.strictObject({ id: idField });
+const PasskeyParams = z.strictObject({ id: z.uuid().toLowerCase() });
 
 const passkeyAnswer = z
   .strictObject({

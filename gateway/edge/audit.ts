@@ -95,7 +95,7 @@ function takeOutcome(request: FastifyRequest, { statusCode }: FastifyReply): Due
   const { audit, errorCode, proof, approval } = state;
   if (audit.kind !== "intended") return undefined;
   state.audit = RECORDED;
-  const actor = { ...audit.call.actor, ...proof?.actor };
+  const actor = actorProven(audit.call.actor, proof?.actor);
   const outcome: AuditOutcome = {
     ...audit.call,
     actor,
@@ -108,6 +108,12 @@ function takeOutcome(request: FastifyRequest, { statusCode }: FastifyReply): Due
     latencyUs: Math.round((performance.now() - audit.startedMs) * 1_000),
   };
   return { recorder: audit.recorder, outcome };
+}
+
+/** Who the call proved to be. A token in the body may be another person's than the access token. */
+function actorProven(known: AuditActor, proven: AuditActor = {}): AuditActor {
+  const isOther = known.userId !== undefined && proven.userId !== undefined && known.userId !== proven.userId;
+  return isOther ? proven : { ...known, ...proven };
 }
 
 const SESSION_ENDS: ReadonlySet<string> = new Set<AuditAction>(["auth.logout", "auth.session_end"]);

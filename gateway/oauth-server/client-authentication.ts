@@ -28,11 +28,9 @@ export async function refuseWithoutProof(request: FastifyRequest): Promise<void>
  * @throws {DomainError} `invalid_client`, `bad_request`.
  */
 export function clientAuthentication(request: FastifyRequest): ClientAuthentication {
-  const form = parsedForm(request);
-  const { client_assertion: assertion, client_assertion_type: type, client_secret: inBody } = form;
+  assertOneProof(request);
+  const { client_assertion: assertion, client_assertion_type: type } = parsedForm(request);
   const { authorization } = request.headers;
-  const ways = [authorization ?? "", assertion, inBody].filter((way) => way !== "");
-  if (ways.length > 1) throw new DomainError("bad_request", "A client proves itself in one way.");
   const ip = clientIp(request);
   if (assertion !== "") {
     if (type !== ASSERTION_TYPE) throw new DomainError("bad_request", "client_assertion_type is not known.");
@@ -41,6 +39,13 @@ export function clientAuthentication(request: FastifyRequest): ClientAuthenticat
   const given = basicCredentials(authorization);
   if (given === undefined) throw new DomainError("invalid_client");
   return { proof: { $case: "secret", value: { clientId: given.id, secret: given.secret } }, clientIp: ip };
+}
+
+/** RFC 6749 §2.3. @throws {DomainError} `bad_request`. */
+export function assertOneProof(request: FastifyRequest): void {
+  const { client_assertion: assertion, client_secret: inBody } = parsedForm(request);
+  const ways = [request.headers.authorization ?? "", assertion, inBody].filter((way) => way !== "");
+  if (ways.length > 1) throw new DomainError("bad_request", "A client proves itself in one way.");
 }
 
 function parsedForm({ body }: FastifyRequest): z.output<typeof clientForm> {

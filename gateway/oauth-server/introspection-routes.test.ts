@@ -128,6 +128,9 @@ test.each([
   [`token=${"a".repeat(8_193)}`, 400, "invalid_request"],
   [`token=${GOOD}&token=other`, 400, "invalid_request"],
   [`token=${"a".repeat(17_000)}`, 413, "invalid_request"],
+  // RFC 6749 §2.3: two proofs of who asks.
+  [`token=${GOOD}&client_assertion=e30.e30.AA`, 400, "invalid_request"],
+  [`token=${GOOD}&client_secret=other`, 400, "invalid_request"],
 ])("the form %j is %d %s", async (body, status, code) => {
   const { app, entries } = gateway();
   const response = await introspect(app, body);

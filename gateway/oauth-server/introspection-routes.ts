@@ -14,11 +14,11 @@ import type { GatewayApp } from "../edge/request/request-state.ts";
 import { routeIn } from "../edge/request/route.ts";
 import { intLike, optional, textField, textLike } from "../routing/fields.ts";
 import { FORM_TYPE, JSON_TYPE } from "../routing/route-docs.ts";
-import { clientActor, clientAuthentication } from "./client-authentication.ts";
+import { assertOneProof, clientActor, clientAuthentication } from "./client-authentication.ts";
 import type { IntrospectionClients } from "./introspection-clients.ts";
 
 /** Other parameters are ignored (RFC 6749 §3.2). */
-const IntrospectionBody = z.object({
+const IntrospectionBody = z.looseObject({
   /** Longer than any token. Another text is not active. */
   token: textField(1, 8_192, { examples: ["eyJhbGciOiJFZERTQSJ9.e30.AA"] }),
   /** Ignored: only access tokens are introspected. */
@@ -98,6 +98,7 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
       codes: ["invalid_client"],
       proof: { hook: "onRequest", prove: authenticateClient },
       handler: async (request) => {
+        assertOneProof(request); // Who asks has proven itself before its body was read.
         const { token } = request.body;
         const verification = await verifier.verify(token, clientIp(request));
         const asker = request.state.proof?.actor.userId ?? "";

@@ -120,6 +120,7 @@ const HEADERS = {
 const HEADERS_OF_STATUS: Readonly<Record<number, readonly (keyof typeof HEADERS)[]>> = {
   400: ["DPoP-Nonce"],
   401: ["WWW-Authenticate", "DPoP-Nonce"],
+  403: ["WWW-Authenticate"],
   429: ["Retry-After", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"],
   503: ["Retry-After"],
 };

@@ -69,7 +69,7 @@ test.each([
   ["Bearer nonsense", 401, "token_invalid", 'Bearer error="invalid_token"', null],
   ["Bearer expired", 401, "token_expired", 'Bearer error="invalid_token"', null],
   ["Bearer away", 503, "service_unavailable", null, "2"],
-  ["Bearer client", 403, "forbidden", null, null],
+  ["Bearer client", 403, "forbidden", 'Bearer error="insufficient_scope"', null],
   ["Bearer bug", 500, "", null, null],
   ["Bearer user", 200, "ada", null, null],
 ])("with %j: %i %s", async (authorization, status, body, challenge, retryAfter) => {

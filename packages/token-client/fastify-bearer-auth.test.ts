@@ -82,7 +82,7 @@ test.each([
   ["/any", "Bearer user", 200, undefined],
   ["/any", "bEaReR user", 200, undefined],
   ["/admin", "Bearer admin", 200, undefined],
-  ["/admin", "Bearer user", 403, undefined],
+  ["/admin", "Bearer user", 403, 'Bearer error="insufficient_scope"'],
   ["/any", undefined, 401, "Bearer"],
   ["/any", "Basic dXNlcjp4", 401, "Bearer"],
   ["/any", "Bearer ", 401, 'Bearer error="invalid_token"'],

@@ -42,7 +42,8 @@ export function httpRefusal(error: unknown, authorization: string | undefined): 
   const message = statusCode >= 500 ? ERROR_CATALOGUE[code] : error.message;
   const body = { success: false, message, error: { code, ...(details && { details }) } };
   const headers = new Map([["cache-control", "no-store"]]);
-  if (statusCode === 401) headers.set("www-authenticate", challengeOf(error, schemeOf(authorization)));
+  const challenge = challengeOf(error, statusCode, schemeOf(authorization));
+  if (challenge !== undefined) headers.set("www-authenticate", challenge);
   if (RETRY_LATER.has(statusCode))
     headers.set("retry-after", `${Math.max(1, Math.ceil(retryAfterMs / 1_000))}`);
   return { statusCode, code, headers, body: Buffer.from(JSON.stringify(body)) };
@@ -53,7 +54,9 @@ export function withStatus(error: unknown, { statusCode }: HttpRefusal): unknown
   return Object.assign(error as DomainError, { statusCode });
 }
 
-function challengeOf(error: DomainError, scheme: "Bearer" | "DPoP"): string {
+function challengeOf(error: DomainError, statusCode: number, scheme: "Bearer" | "DPoP"): string | undefined {
+  if (error.code === "forbidden") return `${scheme} error="insufficient_scope"`;
+  if (statusCode !== 401) return undefined;
   const demand = stepUpDemandOf(error);
   if (demand !== undefined) return stepUpChallenge(demand, scheme);
   if (error.code.startsWith("token_proof")) return 'DPoP error="invalid_token"';

@@ -1,10 +1,11 @@
+import { useShownOnce } from "../session/ended.tsx";
 import { Button } from "../ui/button.tsx";
 import { Sheet } from "../ui/dialog.tsx";
 import { Copyable } from "./copyable.tsx";
 import { Fact } from "./panel.tsx";
 import { useText } from "./text.ts";
 
-/** What is shown once. Neither Escape nor a click beside it loses it. @param facts name and text. */
+/** What is shown once. Neither Escape, nor a click beside it, nor the end of the session loses it. @param facts name and text. */
 export function OnceSheet({
   isOpen,
   lead,
@@ -17,8 +18,9 @@ export function OnceSheet({
   onClose: () => void;
 }) {
   const t = useText();
+  const hasEnded = useShownOnce(isOpen);
   return (
-    <Sheet title={t("credentials.once")} isOpen={isOpen} mustAnswer onClose={onClose}>
+    <Sheet title={t("credentials.once")} isOpen={isOpen} mustAnswer isOpaque={hasEnded} onClose={onClose}>
       {(close) => (
         <>
           <p className="muted">{lead}</p>

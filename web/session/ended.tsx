@@ -5,12 +5,20 @@ import { Sheet } from "../ui/dialog.tsx";
 import { textOf, useLanguage } from "../ui/text.ts";
 import { useSession } from "./session.ts";
 
+/** What is shown once stays when the session ends, until the person leaves it. @returns whether it has ended: nothing else is shown then. */
+export function useShownOnce(isShown: boolean): boolean {
+  const session = useSession();
+  useEffect(() => (isShown ? session.showOnce() : undefined), [session, isShown]);
+  return useSyncExternalStore(session.subscribe, () => session.isHeld);
+}
+
 /** Covers the pages of a person whose session has ended while they typed, until the same person has logged in again. */
 export function Ended() {
   useLanguage();
   const session = useSession();
   const queries = useQueryClient();
   const isHeld = useSyncExternalStore(session.subscribe, () => session.isHeld);
+  const isCovered = useSyncExternalStore(session.subscribe, () => session.isCovered);
   const leave = () => session.forget("expired");
   useEffect(() => {
     session.hasTyped = keepTyped;
@@ -33,7 +41,7 @@ export function Ended() {
     };
   }, [session, queries, isHeld]);
   return (
-    <Sheet title={textOf("ended.expired")} isOpen={isHeld} mustAnswer isOpaque onClose={leave}>
+    <Sheet title={textOf("ended.expired")} isOpen={isCovered} mustAnswer isOpaque onClose={leave}>
       {() => (
         <>
           <p className="muted">{textOf("ended.lead")}</p>

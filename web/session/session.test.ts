@@ -204,6 +204,43 @@ test("what was typed when the session ended is held for the same person, for a t
   expect([connected().session.ending, connected().session.ending]).toEqual(["loggedOut", undefined]);
 });
 
+test("what is shown once stays when the session ends, and is not covered until the person leaves it", async () => {
+  vi.useFakeTimers();
+  const { session, end } = connected({ fetch: async () => answer({ user: {}, permissions: [] }) });
+  await session.load();
+  const leave = session.showOnce();
+  end("expired");
+  vi.advanceTimersByTime(25 * 60_000);
+  expect([session.isHeld, session.isCovered]).toEqual([true, false]);
+  leave();
+  expect([session.isHeld, session.isCovered]).toEqual([true, true]);
+  vi.advanceTimersByTime(10 * 60_000);
+  expect([session.isHeld, session.ending]).toEqual([false, "expired"]);
+
+  // Who logs out, here or in another tab, leaves it.
+  await session.load();
+  session.showOnce();
+  end("logged_out");
+  expect([session.isHeld, session.ending]).toEqual([false, "loggedOut"]);
+  vi.useRealTimers();
+});
+
+test("the other tabs of who has deleted the account say so, and hold nothing; those of the next person do not", async () => {
+  let id = "ada";
+  const fetch = async () => answer({ user: { id }, permissions: [] });
+  const [here, other] = [connected({ fetch }), connected({ fetch })];
+  for (const { session } of [here, other]) await session.load();
+  other.session.hasTyped = () => true;
+  here.session.forget("deleted");
+  other.end("expired");
+  expect([other.session.ending, other.session.isHeld]).toEqual(["deleted", false]);
+  id = "grace";
+  await other.session.load();
+  other.session.hasTyped = () => false;
+  other.end("expired");
+  expect(other.session.ending).toBe("expired");
+});
+
 test("a login of this page itself does not load it anew", async () => {
   const { session, end, reloads } = connected({
     step: async <T extends object>() => {

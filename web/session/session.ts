@@ -39,6 +39,8 @@ const isExpected = () => HINT.test(document.cookie);
 const ENTERED = "gatehouse.session";
 /** In the storage of the tab: an `Ending`, for the login page, which the console reaches by another document. */
 const ENDING = "gatehouse.ending";
+/** In storage: whose account has been deleted, for the other tabs. */
+const DELETED = "gatehouse.deleted";
 /** For which what was typed waits for the person whose session has ended. */
 const HELD_MS = 10 * 60_000;
 
@@ -56,6 +58,7 @@ export class Session {
   /** Runs while the pages are held. */
   #held: ReturnType<typeof setTimeout> | undefined;
   #ending: Ending | undefined;
+  #shownOnce = 0;
   readonly #listeners = new Set<() => void>();
   /**
    * Calls of the session that is there now. They refuse once it has ended: what one person has begun does not go on in the
@@ -78,8 +81,10 @@ export class Session {
     this.#ending = (sessionStorage.getItem(ENDING) as Ending | null) ?? undefined;
     sessionStorage.removeItem(ENDING);
     this.#client.onSessionEnd((reason) => {
-      if (reason === "expired" && this.#account !== undefined && this.hasTyped()) return this.#hold();
-      this.#end(ENDINGS[reason]);
+      const ending = this.#endingOf(reason);
+      const isOwn = ending === "expired" && this.#account !== undefined;
+      if (isOwn && (this.hasTyped() || this.#shownOnce > 0)) return this.#hold();
+      this.#end(ending);
       if (reason === "replaced" && !this.#isEntering) reload();
     });
     ({ fetch: this.fetch, call: this.call, quietCall: this.quietCall } = this.#callsOfNow());
@@ -98,6 +103,21 @@ export class Session {
   get isHeld(): boolean {
     return this.#held !== undefined;
   }
+
+  /** Whether the held pages are hidden, as they are unless they show what is shown once. */
+  get isCovered(): boolean {
+    return this.isHeld && this.#shownOnce === 0;
+  }
+
+  /** From now on the pages stay when the session ends by itself, until the person has left what they show. @returns what notes that. */
+  readonly showOnce = (): (() => void) => {
+    this.#shownOnce += 1;
+    this.#changed();
+    return () => {
+      this.#shownOnce -= 1;
+      this.#changed();
+    };
+  };
 
   /** Of the session that this tab had before. */
   get ending(): Ending | undefined {
@@ -130,6 +150,7 @@ export class Session {
     const { call } = this;
     const account = await call("GET /auth/me");
     localStorage.setItem(ENTERED, String(Date.now()));
+    localStorage.removeItem(DELETED);
     if (this.call === call) this.#set(account);
   };
 
@@ -144,7 +165,10 @@ export class Session {
   readonly loadAgain = (): Promise<void> => this.load().catch(() => undefined);
 
   /** The session is gone, at the server too. */
-  readonly forget = (ending: Ending): void => this.#end(ending);
+  readonly forget = (ending: Ending): void => {
+    if (ending === "deleted") localStorage.setItem(DELETED, this.#account?.user.id ?? "");
+    this.#end(ending);
+  };
 
   /**
    * If the same person has logged in again in another tab, the held pages go on. Anybody else begins with a page of their own.
@@ -215,8 +239,18 @@ export class Session {
     this.#changed();
   }
 
+  #endingOf(reason: EndReason): Ending | undefined {
+    const isDeleted = reason === "expired" && localStorage.getItem(DELETED) === this.#account?.user.id;
+    return isDeleted ? "deleted" : ENDINGS[reason];
+  }
+
+  readonly #giveUp = (): void => {
+    if (this.#shownOnce > 0) this.#held = setTimeout(this.#giveUp, HELD_MS);
+    else this.#end("expired");
+  };
+
   #hold(): void {
-    this.#held ??= setTimeout(() => this.#end("expired"), HELD_MS);
+    this.#held ??= setTimeout(this.#giveUp, HELD_MS);
     this.#stepUp?.cancel();
     this.#changed();
   }

@@ -167,11 +167,14 @@ function toMessage(line: ExportLine): ExportEntriesResponse {
   return { line: { $case: "entry", value } };
 }
 
-async function gatehouse(...argv: string[]) {
+const gatehouse = (...argv: string[]) => gatehouseOn(false, argv);
+
+async function gatehouseOn(isTerminal: boolean, argv: readonly string[]) {
   let [out, error] = ["", ""];
   const code = await run(argv, COMMANDS, {
     environment: { AUDIT_SERVICE_ADDRESS: `127.0.0.1:${port}`, ...certificates.environmentOf("operator") },
     defaultHome: "/no such home",
+    isTerminal: () => isTerminal,
     writeOut: (text) => {
       out += text;
     },
@@ -547,6 +550,21 @@ test("CSV escapes formulas", async () => {
   expect(rows).toHaveLength(armed.length);
   for (const text of ["'=1+1", "'+1", "'-1", "'@x", "'\tx", '"a ""quoted"", one"'])
     expect(out).toContain(`,${text},`);
+});
+
+test("CSV on a terminal cannot control it, and is as it is in a file", async () => {
+  const armed = "\u001b]0;title\u0007 \u009b2J \u202e a\nb";
+  sent = sampleLog(1, {
+    key,
+    change: (entry) => {
+      entry.resource = armed;
+    },
+  }).export();
+  const argv = ["audit", "export", "--format", "csv"];
+  expect((await gatehouse(...argv)).out).toContain(`,"${armed}",`);
+  const { out } = await gatehouseOn(true, argv);
+  expect(out).toContain(',"\ufffd]0;title\ufffd \ufffd2J \ufffd a\nb",');
+  expect(out.split("\n").length).toBe(4);
 });
 
 test("a search reads all pages, as a table and as JSON lines", async () => {

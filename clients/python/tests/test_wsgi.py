@@ -116,7 +116,7 @@ def test_a_role_is_asked_for_before_the_application_and_in_it(port: int) -> None
     for path in ("/admin", "/inside"):
         status, headers, body = call(port, path, f"Bearer {token()}")
         assert (status, json.loads(body)["error"]["code"]) == (403, "forbidden")
-        assert "www-authenticate" not in headers
+        assert headers["www-authenticate"] == 'Bearer error="insufficient_scope"'
 
 
 def test_a_step_up_is_asked_for_with_its_challenge(port: int) -> None:

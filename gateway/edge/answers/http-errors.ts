@@ -121,12 +121,21 @@ const CHALLENGE: Partial<Record<ErrorCode, string>> = {
   refresh_token_invalid: INVALID_GRANT,
   refresh_token_reused: INVALID_GRANT,
   device_proof_missing: INVALID_GRANT,
+  /** RFC 6750 §3.1. Without `scope`: what a route asks for is not for those who may not call it. */
+  forbidden: `Bearer error="insufficient_scope", ${REALM}`,
 };
 
-const OF_TOKENS: ReadonlySet<ErrorCode> = new Set(["token_invalid", "token_expired", "step_up_required"]);
+const OF_TOKENS: ReadonlySet<ErrorCode> = new Set([
+  "token_invalid",
+  "token_expired",
+  "step_up_required",
+  "forbidden",
+]);
 
 /** Names the scheme that the client used. Undefined for codes without a challenge. */
 export function challengeOf(code: ErrorCode, authorization: string | undefined): string | undefined {
+  // Where no token is asked for, none is too weak.
+  if (code === "forbidden" && authorization === undefined) return undefined;
   const challenge = CHALLENGE[code];
   const isDpop = OF_TOKENS.has(code) && schemeOf(authorization) === "DPoP";
   return isDpop ? challenge?.replace("Bearer", "DPoP").replace(REALM, DPOP_REALM) : challenge;

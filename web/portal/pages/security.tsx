@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { useShownOnce } from "../../session/ended.tsx";
 import { Sheet } from "../../ui/dialog.tsx";
 import { PageTitle } from "../../ui/frame.tsx";
 import { RecoveryCodes } from "../recovery-codes.tsx";
@@ -11,6 +12,9 @@ import { SecondFactor } from "./security/second-factor.tsx";
 export function SecurityPage() {
   const t = useText();
   const [codes, setCodes] = useState<readonly string[]>([]);
+  const isOpen = codes.length > 0;
+  const hasEnded = useShownOnce(isOpen);
+  const leave = () => setCodes([]);
   return (
     <>
       <PageTitle lead={t("security.lead")}>{t("account.security")}</PageTitle>
@@ -18,7 +22,7 @@ export function SecurityPage() {
       <Passkeys onCodes={setCodes} />
       <SecondFactor onCodes={setCodes} />
       <Activity />
-      <Sheet title={t("recovery.title")} isOpen={codes.length > 0} mustAnswer onClose={() => setCodes([])}>
+      <Sheet title={t("recovery.title")} isOpen={isOpen} mustAnswer isOpaque={hasEnded} onClose={leave}>
         {(close) => (
           <>
             <p className="muted">{t("recovery.lead")}</p>

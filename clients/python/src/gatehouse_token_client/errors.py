@@ -103,6 +103,7 @@ class StepUpRequired(_Unauthenticated):
 class Forbidden(AuthError):
     code = "forbidden"
     message = "The caller's role, or the client's scope, does not allow this call."
+    challenge = 'Bearer error="insufficient_scope"'
     http_status = 403
     rpc_status = grpc.StatusCode.PERMISSION_DENIED
 
@@ -110,6 +111,7 @@ class Forbidden(AuthError):
 class UserRequired(Forbidden):
     code = "user_required"
     message = "The call needs a step-up or an approval, which only a user can give."
+    challenge = None
 
 
 class VerifierUnavailable(AuthError):

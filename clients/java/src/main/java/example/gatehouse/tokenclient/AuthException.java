@@ -119,6 +119,7 @@ public final class AuthException extends Exception {
     return switch (reason) {
       case TOKEN_MISSING -> Optional.of("Bearer");
       case TOKEN_INVALID, TOKEN_EXPIRED -> Optional.of("Bearer error=\"invalid_token\"");
+      case FORBIDDEN -> Optional.of("Bearer error=\"insufficient_scope\"");
       default -> Optional.empty();
     };
   }

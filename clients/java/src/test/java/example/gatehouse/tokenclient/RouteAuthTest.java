@@ -67,6 +67,13 @@ final class RouteAuthTest {
   }
 
   @Test
+  void aRoleThatIsMissingHasTheChallengeOfRfc6750ButAUserThatIsMissingHasNone() {
+    AuthException refusal = assertThrows(AuthException.class, () -> RouteAuth.ofRoles("ADMIN").check(USER));
+    assertEquals("Bearer error=\"insufficient_scope\"", refusal.httpHeaders().get("WWW-Authenticate"));
+    assertEquals(null, new AuthException(AuthException.Reason.USER_REQUIRED).httpHeaders().get("WWW-Authenticate"));
+  }
+
+  @Test
   void aStepUpHasTheChallengeOfRfc9470AndItsMethods() {
     RouteAuth access = RouteAuth.AUTHENTICATED.demanding(new AssuranceDemand(2, Duration.ofMinutes(5)));
     AuthException refusal = assertThrows(AuthException.class, () -> access.check(USER, USER.authTime()));
