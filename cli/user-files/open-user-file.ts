@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { canonicalEmail } from "#kit/values/canonical-email.ts";
+import { LineError } from "../audit-verifier/export-line.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
 import { auth0Password, auth0User } from "./auth0-user.ts";
@@ -73,6 +74,7 @@ function assertSystem(value: unknown, source: Source): void {
 /** A parser's message may have a part of the file: only codes are reported. */
 function unreadable(file: UserFile, error: unknown): CliError {
   if (error instanceof FileProblem) return userFileError(file, error.message);
+  if (error instanceof LineError) return userFileError(file, `has a line that ${error.message}`);
   const { code } = error as NodeJS.ErrnoException;
   return userFileError(file, `cannot be read as a file of ${file.source} (${code ?? "not valid JSON"})`);
 }

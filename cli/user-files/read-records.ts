@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { createReadStream } from "node:fs";
 import { open } from "node:fs/promises";
 import { pipeline } from "node:stream";
@@ -24,6 +25,7 @@ export type OnRead = (bytes: number) => void;
 /** Small, so that what was read is hardly more than what was taken. */
 const READ_BYTES = 64 * 1024;
 const MAX_RECORD_BYTES = 1024 * 1024;
+const NOT_UTF8 = "is not text in UTF-8: save it as UTF-8";
 
 /** Who reads the last stream gets the errors of all. */
 const ignore = () => undefined;
@@ -41,6 +43,7 @@ async function* readJsonLines(path: string, onRead?: OnRead): AsyncGenerator<Fil
     for (const line of lines) {
       at += 1;
       onRead?.(line.length + 1);
+      if (!isUtf8(line)) throw new FileProblem(`${NOT_UTF8} (line ${at})`);
       const text = line
         .toString("utf8")
         .replace(/^\uFEFF/, "")
@@ -103,11 +106,22 @@ export async function* readCsvRecords(
   }
 }
 
+/** @throws {FileProblem} for what is not UTF-8: parsers would replace it, and names and ids would be others. */
 async function* readChunks(path: string, onRead?: OnRead): AsyncGenerator<Buffer> {
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  const decode = (chunk?: Buffer) => {
+    try {
+      decoder.decode(chunk, { stream: chunk !== undefined });
+    } catch {
+      throw new FileProblem(NOT_UTF8);
+    }
+  };
   for await (const chunk of createReadStream(path, { highWaterMark: READ_BYTES })) {
+    decode(chunk as Buffer);
     yield chunk as Buffer;
     onRead?.((chunk as Buffer).length);
   }
+  decode();
 }
 
 function checkedHead(head: string[], needed: readonly string[]): string[] {
@@ -151,7 +165,7 @@ async function firstCharacter(path: string): Promise<string> {
     const bytes = start.toString("latin1");
     const [, problem] = OTHER_FORMS.find(([beginning]) => bytes.startsWith(beginning)) ?? [];
     if (problem !== undefined) throw new FileProblem(problem);
-    if (start.includes(0)) throw new FileProblem("is not text in UTF-8: save it as UTF-8");
+    if (start.includes(0)) throw new FileProblem(NOT_UTF8);
     const first = start
       .toString("utf8")
       .replace(/^\uFEFF/, "")

@@ -313,6 +313,18 @@ function withLog1() {
   return { one, zero };
 }
 
+test("an export is proven as it was stored, with characters that only spell or join", async () => {
+  const texts = ["علی\u200cرضا", "ශ්\u200dරී", "👩\u200d💻"];
+  const change = (entry: EntryLine["entry"]) => {
+    entry.userAgent = texts[entry.sequence - 1] ?? "";
+  };
+  sent = sampleLog(texts.length, { key, change }).export();
+  const path = file("spelt.jsonl");
+  expect((await gatehouse("audit", "export", "--output", path)).code).toBe(0);
+  const verified = await gatehouse("audit", "verify", path, "--key", log.verifierKey);
+  expect([verified.code, verified.out.split("\n")[0]]).toEqual([0, "PROVEN: the log is as it was signed."]);
+});
+
 test("all logs are in one file, and proven one by one; a log alone is as ever", async () => {
   const { one, zero } = withLog1();
   others.set(2, { log: sampleLog(0), sent: [] });

@@ -5,14 +5,7 @@ import { AuditQueryServiceClient } from "#proto/gatehouse/audit/v1/audit_query_s
 import { CliError } from "../../cli-error.ts";
 import type { Command, Terminal } from "../../command.ts";
 import { EXIT } from "../../exit-code.ts";
-import {
-  CSV_DETAILS,
-  csvLines,
-  EXPORT_OPTIONS,
-  type Export,
-  jsonLines,
-  writeExport,
-} from "../export-output.ts";
+import { CSV_DETAILS, csvLines, EXPORT_OPTIONS, type Export, writeExport } from "../export-output.ts";
 import { logOption, wholeNumber } from "../whole-number.ts";
 import { wholeLog } from "./whole-log.ts";
 
@@ -76,13 +69,18 @@ async function copyLogs(logs: readonly LogLines[], to: Export): Promise<number> 
         if (line.type === "entry") entries += 1;
         else if (line.type === "log") ofEntries += line.lastSequence + 1 - line.firstSequence;
       }
-      const text = format === "csv" ? csvLines(recordsOf(lines, log), columns) : jsonLines(lines);
+      const text = format === "csv" ? csvLines(recordsOf(lines, log), columns) : signedLines(lines);
       if (text !== "") await write(text);
       progress.show(entries, ofEntries);
     }
     if (entries !== ofEntries) throw incomplete(entries, ofEntries);
   }
   return entries;
+}
+
+/** The verifier compares bytes, so nothing is escaped. The log itself has replaced what would control a terminal. */
+function signedLines(lines: readonly ExportLine[]): string {
+  return lines.map((line) => `${JSON.stringify(line)}\n`).join("");
 }
 
 function incomplete(entries: number, ofEntries: number): CliError {

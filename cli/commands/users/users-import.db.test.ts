@@ -89,7 +89,7 @@ async function gatehouse(argv: string[], caller: Parameters<TestCertificates["of
   return { code, out, error };
 }
 
-async function importOf(name: string, content: string, ...options: string[]) {
+async function importOf(name: string, content: string | Buffer, ...options: string[]) {
   const path = join(folder, name);
   const output = join(folder, `${name}.report`);
   await writeFile(path, content);
@@ -508,6 +508,29 @@ test("a file without users ends with 66, and no import begins", async () => {
   const partial = JSON.stringify({ realm: "shop", roles: {} });
   const { code, error } = await importOf("realm.json", partial, "--from", "keycloak");
   expect([code, JSON.parse(error).error.message]).toEqual([66, expect.stringContaining("has no users")]);
+  expect(await database.ownerSql`select from imports`).toHaveLength(0);
+});
+
+const WHOLE = JSON.stringify({ email: "ada@example.com", firstName: "José" });
+test.each<[string, string, string, string | Buffer, string]>([
+  ["an array that ends in the middle", "ndjson", "users.json", `[${WHOLE},{"email":"b`, "not valid JSON"],
+  ["a realm that ends in the middle", "keycloak", "realm.json", `{"users":[${WHOLE},`, "not valid JSON"],
+  ["CSV that ends in the middle", "supabase", "users.csv", 'id,email\n1,ada@example.com\n2,"b', "CSV_"],
+  ["an endless line", "ndjson", "u.ndjson", `${WHOLE}\n${"x".repeat(2 ** 21)}`, "has a line that is longer"],
+  ["lines of Latin-1", "ndjson", "u.ndjson", Buffer.from(`{}\n${WHOLE}`, "latin1"), "UTF-8"],
+  ["an array of Latin-1", "ndjson", "users.json", Buffer.from(`[${WHOLE}]`, "latin1"), "UTF-8"],
+  [
+    "an array that ends in a character",
+    "ndjson",
+    "u.json",
+    Buffer.from(`[${WHOLE}] é`).subarray(0, -1),
+    "UTF-8",
+  ],
+  ["CSV of Latin-1", "supabase", "u.csv", Buffer.from("id,email\n1,a@b.example\n2,é", "latin1"), "UTF-8"],
+])("of %s no user is imported, and no import begins", async (_what, from, name, content, problem) => {
+  const { code, error } = await importOf(name, content, "--from", from);
+  expect([code, JSON.parse(error).error.message]).toEqual([66, expect.stringContaining(problem)]);
+  expect(await database.ownerSql`select from users`).toHaveLength(0);
   expect(await database.ownerSql`select from imports`).toHaveLength(0);
 });
 

@@ -157,8 +157,8 @@ async function checkFile({ server, file, report, signal, progressOf, tally }: Jo
 async function importFile(job: Job): Promise<string> {
   const { server, file, signal } = job;
   const { client } = server;
-  await assertUsers(file);
   const fileSha256 = await digestFile(file, signal);
+  await assertReadable(job);
   const { realm } = file;
   const settings = JSON.stringify({ roles: [...file.roles], providers: [...file.providers], realm });
   const begun = await patiently(server, client.beginImport, { fileSha256, source: file.source, settings });
@@ -172,9 +172,16 @@ async function importFile(job: Job): Promise<string> {
   return begun.importId;
 }
 
-/** So that no import begins for a file of another kind. */
-async function assertUsers(file: UserFile): Promise<void> {
-  for await (const _first of readUsers(file)) return;
+/** So that no import begins for a file of another kind, or for half of one: the whole file would be another import. */
+async function assertReadable({ file, signal, progressOf }: Job): Promise<void> {
+  using progress = progressOf("users read");
+  const read = reading(file);
+  let rows = 0;
+  for await (const _user of read.users) {
+    signal.throwIfAborted();
+    rows += 1;
+    progress.showOfFile(rows, read.bytes, read.size);
+  }
 }
 
 /** Sends the rows that are not stored. The service says which one is next. @returns how many the file has. */
