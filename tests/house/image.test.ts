@@ -194,7 +194,7 @@ test("bundled libraries are those that the package depends on, and their licence
 test.each(["portal", "console"])(
   "the licences of the libraries in the pages of the %s are in the image",
   (folder) => {
-    const licenses = readFileSync(join(app, "web", "dist", folder, "THIRD-PARTY-LICENSES.md"), "utf8");
+    const licenses = readFileSync(join(app, "web", "dist", folder, "THIRD-PARTY-LICENSES.txt"), "utf8");
     expect(licenses).toMatch(/^## react-dom - [\d.]+ \(MIT\)$/m);
     expect(licenses.match(/^## /gm)?.length).toBeGreaterThan(10);
     expect(licenses).toContain("Permission is hereby granted");
