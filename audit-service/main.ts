@@ -18,7 +18,7 @@ import { createCheckpointNoting, findNotedCheckpoints } from "./log/noted-checkp
 import type { Logs } from "./logs/logs.ts";
 import { type AuditLog, INTAKE_POOL_SIZE, openLog } from "./open-log.ts";
 import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "./query/audit-query-rpc.ts";
-import { followEntries } from "./query/follow-entries.ts";
+import { createFollowing } from "./query/follow-entries.ts";
 import { getEntry } from "./query/get-entry.ts";
 import { searchEntries } from "./query/search-entries.ts";
 import { summarizeLogs } from "./query/summarize-log.ts";
@@ -85,7 +85,7 @@ await service.serveRpc(config, {
       AUDIT_QUERY_CALLERS,
       createAuditQueryRpc({
         searchEntries: (search) => searchEntries({ logs, cursorKey: first.cursorKey }, search),
-        followEntries: (following) => followEntries(logs, following),
+        followEntries: createFollowing(logs),
         summarizeLogs: (span) => summarizeLogs(logs, span),
         getEntry: (wanted) => getEntry(logs, wanted),
         logs,

@@ -42,7 +42,7 @@ import type { Entry } from "../entries/entry.ts";
 import { toWireEntry } from "../entries/entry-rpc.ts";
 import { selectEntriesById } from "../entries/entry-store.ts";
 import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "../query/audit-query-rpc.ts";
-import { followEntries } from "../query/follow-entries.ts";
+import { createFollowing } from "../query/follow-entries.ts";
 import { getEntry } from "../query/get-entry.ts";
 import { searchEntries } from "../query/search-entries.ts";
 import { summarizeLogs } from "../query/summarize-log.ts";
@@ -589,7 +589,7 @@ async function startServer(address: string, log3?: Sql): Promise<void> {
     createAuditQueryRpc({
       searchEntries: (query) => searchEntries({ logs, cursorKey: Buffer.alloc(32) }, query),
       getEntry: (wanted) => getEntry(logs, wanted),
-      followEntries: (following) => followEntries(logs, following),
+      followEntries: createFollowing(logs),
       summarizeLogs: (span) => summarizeLogs(logs, span),
       logs,
       recordReading,

@@ -5,7 +5,7 @@ import { connectPostgres, openConnections, type Sql, transaction } from "#kit/da
 import { openTestLog, readableLog, type TestLog } from "#tests/support/system/audit-sequencer.ts";
 import { producedEntry, sampleOrigin, store } from "../entries/entry.fixture.ts";
 import type { Entry } from "../entries/entry.ts";
-import { type Following, followEntries } from "./follow-entries.ts";
+import { createFollowing, type Following } from "./follow-entries.ts";
 import { countNextEntries, type Span } from "./login-count-store.ts";
 import { ANY } from "./search.fixture.ts";
 import { countLogins, summarizeLogs } from "./summarize-log.ts";
@@ -30,7 +30,7 @@ async function add(...entries: Partial<Entry>[]): Promise<void> {
 }
 
 const follow = (following: Partial<Following> = {}) =>
-  followEntries([readableLog(log.database.sql)], { ...ANY, ...following });
+  createFollowing([readableLog(log.database.sql)])({ ...ANY, ...following });
 
 test("a follower gets each entry once in the order of its number, also one that was stored late", async () => {
   await add({ resource: "before" });

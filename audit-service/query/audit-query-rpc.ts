@@ -17,7 +17,7 @@ import { fromWireOutcome, toWireEntry } from "../entries/entry-rpc.ts";
 import { selectCheckpointCovering, selectLastCheckpoint } from "../log/checkpoint-store.ts";
 import { type Logs, logNumbered, type ReadableLog } from "../logs/logs.ts";
 import { type ExportLine, exportEntries } from "./export-entries.ts";
-import type { Followed, Following } from "./follow-entries.ts";
+import type { FollowEntries } from "./follow-entries.ts";
 import type { EntryWithProof } from "./get-entry.ts";
 import type { Span } from "./login-count-store.ts";
 import { proveConsistency, proveInclusion } from "./prove.ts";
@@ -40,7 +40,7 @@ export const AUDIT_QUERY_CALLERS: Callers<AuditQueryServiceServer> = {
 
 interface Deps {
   searchEntries: (search: EntrySearch) => Promise<EntryPage>;
-  followEntries: (following: Following) => Promise<Followed>;
+  followEntries: FollowEntries;
   summarizeLogs: (span: Span) => Promise<LogSummary>;
   getEntry: (wanted: { id: string; sequence: number; log: number }) => Promise<EntryWithProof>;
   logs: Logs<ReadableLog>;

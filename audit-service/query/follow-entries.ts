@@ -13,6 +13,8 @@ const MAX_READ = 500;
 const DEFAULT_LIMIT = 100;
 /** Those that answer wait no longer for one that does not. */
 const AWAY_AFTER_MS = 1_000;
+/** For a log that was away in the last call. It is asked by one call at a time, until it has answered within the time above. */
+const STILL_AWAY_AFTER_MS = 100;
 
 type Filter = Pick<EntrySearch, "actorUserId" | "action" | "resource" | "outcome" | "withoutActions">;
 
@@ -25,7 +27,7 @@ export interface Following extends Filter {
   limit: number;
 }
 
-export interface Followed {
+interface Followed {
   /** Those of each log in the order of their sequences. */
   entries: PlacedEntry[];
   /** Where the next call goes on in log 0. */
@@ -41,9 +43,50 @@ export interface Followed {
 
 /**
  * Loses no entry: numbers have no gaps and become visible in their order, also those of entries that are stored late.
- * @throws {DomainError} `validation_failed` for a place beyond a log, or too many actions.
+ * @throws {DomainError} `validation_failed` for a place beyond a log, or too many actions; `service_unavailable` if no log answers.
  */
-export async function followEntries(logs: Logs<ReadableLog>, following: Following): Promise<Followed> {
+export type FollowEntries = (following: Following) => Promise<Followed>;
+
+/** Remembers which of the logs do not answer. */
+export function createFollowing(logs: Logs<ReadableLog>): FollowEntries {
+  const silences = new Silences();
+  return (following) => followEntries(logs, silences, following);
+}
+
+/** Logs that have not answered in time: only the first call waits long for one. */
+class Silences {
+  readonly #silent = new Set<number>();
+  readonly #asked = new Set<number>();
+
+  /** @throws {DomainError} `service_unavailable` if it does not answer in time, or as it answers. */
+  async answerOf<T>(log: number, ask: () => Promise<T>): Promise<T> {
+    const wasSilent = this.#silent.has(log);
+    if (wasSilent && this.#asked.has(log)) throw new DomainError("service_unavailable");
+    this.#asked.add(log);
+    const askedMs = performance.now();
+    const answer = ask()
+      .then((found) => {
+        if (performance.now() - askedMs < AWAY_AFTER_MS) this.#silent.delete(log);
+        return found;
+      })
+      .finally(() => this.#asked.delete(log));
+    try {
+      return await withinDeadline(answer, wasSilent ? STILL_AWAY_AFTER_MS : AWAY_AFTER_MS);
+    } catch (problem) {
+      if (meansAway(problem)) this.#silent.add(log);
+      throw problem;
+    }
+  }
+}
+
+const meansAway = (problem: unknown) =>
+  problem instanceof DomainError && problem.code === "service_unavailable";
+
+async function followEntries(
+  logs: Logs<ReadableLog>,
+  silences: Silences,
+  following: Following,
+): Promise<Followed> {
   const { afterSequence, after } = following;
   const fields = withoutProblems(following.withoutActions);
   if (fields.length > 0) throw new DomainError("validation_failed", undefined, { fields });
@@ -55,9 +98,9 @@ export async function followEntries(logs: Logs<ReadableLog>, following: Followin
   const away: number[] = [];
   const all = logs.map(async (log): Promise<FollowedLog | undefined> => {
     try {
-      return await withinDeadline(follow(log), AWAY_AFTER_MS);
+      return await silences.answerOf(log.number, () => follow(log));
     } catch (problem) {
-      if (!(problem instanceof DomainError) || problem.code !== "service_unavailable") throw problem;
+      if (!meansAway(problem)) throw problem;
       if (away.push(log.number) === logs.length) throw problem;
       const sequence = placeIn(log.number);
       return sequence === undefined

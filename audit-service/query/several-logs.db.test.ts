@@ -19,7 +19,7 @@ import { createCheckpointNoting, findNotedCheckpoints, noteOf } from "../log/not
 import { selectReplicas } from "../log/sequencer-store.ts";
 import { type Logs, originOf, type ReadableLog } from "../logs/logs.ts";
 import { exportEntries } from "./export-entries.ts";
-import { type Following, followEntries } from "./follow-entries.ts";
+import { createFollowing, type FollowEntries, type Following } from "./follow-entries.ts";
 import { getEntry } from "./get-entry.ts";
 import { ANY } from "./search.fixture.ts";
 import { type EntrySearch, searchEntries } from "./search-entries.ts";
@@ -30,12 +30,14 @@ const ORIGINS = NUMBERS.map((number) => originOf(signer.origin, number));
 
 let opened: TestLog[];
 let logs: Logs<ReadableLog>;
+let followEntries: FollowEntries;
 let sequencers: TestSequencer[];
 beforeEach(async () => {
   opened = await Promise.all(NUMBERS.map(() => openTestLog()));
   logs = opened.map(({ database }, index) =>
     readableLog(database.sql, NUMBERS[index]),
   ) as unknown as Logs<ReadableLog>;
+  followEntries = createFollowing(logs);
   sequencers = opened.map((_, index) => sequencerOf(index));
 });
 afterEach(() => Promise.all(opened.map((log) => log.close())));
@@ -52,7 +54,7 @@ function sequencerOf(index: number, options: TestSequencerOptions = {}): TestSeq
 
 const search = (wanted: Partial<EntrySearch>) =>
   searchEntries({ logs, cursorKey: Buffer.alloc(32) }, { ...ANY, ...wanted });
-const follow = (wanted: Partial<Following>) => followEntries(logs, { ...ANY, ...wanted });
+const follow = (wanted: Partial<Following>) => followEntries({ ...ANY, ...wanted });
 
 /** As audit-service does it, with its own producer name. */
 async function note(index: number): Promise<void> {
@@ -172,10 +174,18 @@ test("a log that does not answer holds up no other, and loses nothing", async ()
       away: [2],
       next: [{ log: 0 }, { log: 7 }],
     });
+    // Only the first call has waited long for it.
+    const beganMs = performance.now();
+    for (let call = 0; call < 20; call += 1)
+      await expect(follow({ after: places })).resolves.toMatchObject({ away: [2], next: found.next });
+    expect(performance.now() - beganMs).toBeLessThan(5_000);
   });
-  const after = await follow({ after: places });
-  expect(after.entries.map(({ log, sequence }) => [log, sequence])).toEqual([[2, 2]]);
-  expect(after.away).toEqual([]);
+  await expect
+    .poll(() => follow({ after: places }))
+    .toMatchObject({
+      entries: [{ log: 2, sequence: 2 }],
+      away: [],
+    });
   await Promise.all(logs.map((log) => log.sql.end({ timeout: 1 })));
   await expect(follow({ after: places })).rejects.toMatchObject({ code: "service_unavailable" });
 });

@@ -2,7 +2,7 @@ import { pino } from "pino";
 import { removeOldPartitions } from "#audit-service/log/remove-old-partitions.ts";
 import { monthOf } from "#audit-service/log/retention-store.ts";
 import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "#audit-service/query/audit-query-rpc.ts";
-import { followEntries } from "#audit-service/query/follow-entries.ts";
+import { createFollowing } from "#audit-service/query/follow-entries.ts";
 import { createAuditLogClient } from "#event-service/stream/audit-log-client.ts";
 import { RpcServer } from "#kit/rpc/rpc-server.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
@@ -24,7 +24,7 @@ export async function startFollowedLogs(certificates: TestCertificates) {
   });
   const deps = {
     logs,
-    followEntries: (following: Parameters<typeof followEntries>[1]) => followEntries(logs, following),
+    followEntries: createFollowing(logs),
     recordReading: async () => undefined,
     monotonicMs: () => performance.now(),
   };
