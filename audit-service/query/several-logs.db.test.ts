@@ -2,6 +2,7 @@ import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Secret } from "#kit/config/config.ts";
 import { connectPostgres, transaction } from "#kit/database/postgres.ts";
+import { FollowEntriesResponse } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { isIncluded } from "#tests/support/people/verify-proof.ts";
 import {
   openTestLog,
@@ -14,6 +15,7 @@ import {
 } from "#tests/support/system/audit-sequencer.ts";
 import { producedEntry, store } from "../entries/entry.fixture.ts";
 import type { Entry } from "../entries/entry.ts";
+import { toWireEntry } from "../entries/entry-rpc.ts";
 import { hashLeaf } from "../log/merkle-tree.ts";
 import { createCheckpointNoting, findNotedCheckpoints, noteOf } from "../log/noted-checkpoints.ts";
 import { selectReplicas } from "../log/sequencer-store.ts";
@@ -188,6 +190,25 @@ test("a log that does not answer holds up no other, and loses nothing", async ()
     });
   await Promise.all(logs.map((log) => log.sql.end({ timeout: 1 })));
   await expect(follow({ after: places })).rejects.toMatchObject({ code: "service_unavailable" });
+});
+
+test("an answer fits into a message, however many logs there are and however long their entries; nothing is left out", async () => {
+  const long = { userAgent: "€".repeat(512), resource: "€".repeat(200), reason: "€".repeat(200) };
+  await Promise.all(opened.map((log) => log.record(500, long)));
+  await Promise.all(sequencers.map((sequencer) => sequencer.catchUp()));
+  const seen: string[] = [];
+  let after = NUMBERS.map((log) => ({ log, sequence: 0 }));
+  for (let hasMore = true; hasMore; ) {
+    const { entries, next, ...rest } = await follow({ after, limit: 500 });
+    const answer = { entries: entries.map(toWireEntry), next, ...rest, nextAfterSequence: rest.nextAfter };
+    expect(FollowEntriesResponse.encode(answer).finish().length).toBeLessThan(4 * 1024 * 1024);
+    seen.push(...entries.map(({ log, sequence }) => `${log}:${sequence}`));
+    after = next;
+    hasMore = rest.hasMore;
+  }
+  const all = NUMBERS.flatMap((log) => Array.from({ length: 500 }, (_, index) => `${log}:${index + 1}`));
+  expect(seen).toHaveLength(all.length);
+  expect(new Set(seen)).toEqual(new Set(all));
 });
 
 test("a follower is told that one of the logs has more, and which place is wrong", async () => {

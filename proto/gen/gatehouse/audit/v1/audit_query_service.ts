@@ -102,7 +102,10 @@ export interface FollowEntriesRequest {
    * now on.
    */
   after: LogPlace[];
-  /** How many entries of each log at most: up to 500, and 100 if it is 0. */
+  /**
+   * How many entries of each log at most: up to 500, and 100 if it is 0. Fewer, and at least one, if they are long: an answer has some
+   * 3 MiB.
+   */
   limit: number;
 }
 
