@@ -425,8 +425,15 @@ test("during a rotation both secrets sign, and then the new one alone", async ()
     return signedBy(shop.received.at(-1) as Receiver["received"][number]);
   };
   await expect.poll(next).toEqual([true, true]);
+  // Another one would end the former secret before its time.
+  await expect(rotateSecret(one.manage, id, 1)).rejects.toMatchObject({ code: "conflict" });
+  expect(await next()).toEqual([true, true]);
   await database.ownerSql`update endpoints set former_secret_until = now() - interval '1 second', version = version + 1`;
   await expect.poll(next).toEqual([false, true]);
+  const third = await rotateSecret(one.manage, id, 1);
+  const fourth = await rotateSecret(one.manage, id, 0);
+  expect(third.endpoint.formerSecretUntil).not.toBeNull();
+  expect(fourth.endpoint.formerSecretUntil).toBeNull();
 });
 
 test("after a change of the key, the secrets are encrypted with the new one, and what is sent stays signed", async () => {

@@ -134,7 +134,7 @@ export interface SecretChange {
 }
 
 export async function replaceSecret(
-  sql: Sql,
+  sql: TransactionSql,
   id: string,
   { secret, formerUntil, at }: SecretChange,
 ): Promise<Endpoint | undefined> {

@@ -223,7 +223,11 @@ export async function deleteEndpoint(deps: ManageDeps, id: string): Promise<void
   if (!(await deleteRow(deps.sql, id))) throw new DomainError("not_found");
 }
 
-/** @param overlapHours how long the former secret signs too. @throws {DomainError} `not_found`, `validation_failed`. */
+/**
+ * @param overlapHours how long the former secret signs too. With 0 all earlier ones end at once.
+ * @throws {DomainError} `not_found`, `validation_failed`, `conflict` while a former secret still signs: it would end before its time, and a
+ *   receiver that has no newer one would refuse everything.
+ */
 export async function rotateSecret(
   deps: ManageDeps,
   id: string,
@@ -236,7 +240,13 @@ export async function rotateSecret(
   const secret = newSecret();
   const formerUntil = overlapHours === 0 ? null : new Date(at.getTime() + overlapHours * HOUR_MS);
   const change = { secret: encryptSecret(deps.keys, secret, id), formerUntil, at };
-  return { endpoint: await shown(deps, await replaceSecret(deps.sql, id, change)), secret };
+  const endpoint = await transaction(deps.sql, async (tx) => {
+    const formerEnd = (await lockEndpoint(tx, id))?.formerSecretUntil;
+    if (formerUntil !== null && formerEnd && formerEnd > at)
+      throw new DomainError("conflict", `A former secret signs until ${formerEnd.toISOString()}`);
+    return replaceSecret(tx, id, change);
+  });
+  return { endpoint: await shown(deps, endpoint), secret };
 }
 
 /** After a change of the key: the former one is not needed any more. To be repeated. @throws if a key is missing, after the others. */

@@ -211,6 +211,8 @@ export function registerWebhookRoutes(
 
   route("rotateWebhookSecret", "POST", "/admin/webhooks/:id/secret", {
     summary: "Give a webhook a new secret",
+    description:
+      "409 `conflict` while a former secret still signs, unless `overlapHours` is 0: then all earlier ones end at once.",
     policy: { ...writing, action: "admin.webhooks.rotate_secret" },
     schema: { params: WebhookParams, body: RotateBody },
     answers: answersWith("The new secret.", z.strictObject({ webhook: webhookAnswer, secret: secretField })),

@@ -151,7 +151,7 @@ export const webhooksRotateSecret: Command = {
     "overlap-hours": {
       type: "string",
       value: "hours",
-      description: `how long the former secret signs too: 0 to ${MAX_OVERLAP_H}; default ${DEFAULT_OVERLAP_H}`,
+      description: `how long the former secret signs too: 0 to ${MAX_OVERLAP_H}; default ${DEFAULT_OVERLAP_H}; meanwhile only 0 makes another one`,
     },
   },
   checkWith: CHECK_WITH,

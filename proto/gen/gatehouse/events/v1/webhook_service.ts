@@ -186,7 +186,7 @@ export interface DeleteEndpointResponse {
 export interface RotateSecretRequest {
   /** UUID. */
   endpointId: string;
-  /** How long what is sent is signed with the former secret too: 0 to 168. */
+  /** How long what is sent is signed with the former secret too: 0 to 168. With 0 all earlier ones end at once. */
   overlapHours: number;
 }
 
@@ -1809,7 +1809,7 @@ export const WebhookServiceService = {
   },
   /**
    * Gives an endpoint a new secret. What is sent is signed with both for a time. Not idempotent. Errors: not_found, validation_failed, conflict (a
-   * stream has none).
+   * stream has none; or a former secret still signs, unless there is to be no overlap).
    */
   rotateSecret: {
     path: "/gatehouse.events.v1.WebhookService/RotateSecret" as const,
@@ -1875,7 +1875,7 @@ export interface WebhookServiceServer extends UntypedServiceImplementation {
   deleteEndpoint: handleUnaryCall<DeleteEndpointRequest, DeleteEndpointResponse>;
   /**
    * Gives an endpoint a new secret. What is sent is signed with both for a time. Not idempotent. Errors: not_found, validation_failed, conflict (a
-   * stream has none).
+   * stream has none; or a former secret still signs, unless there is to be no overlap).
    */
   rotateSecret: handleUnaryCall<RotateSecretRequest, RotateSecretResponse>;
   /** Sends an event of the type `gatehouse.webhook.test.v1` once and says what came of it. Errors: not_found, conflict (a stream), busy. */
@@ -1975,7 +1975,7 @@ export interface WebhookServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * Gives an endpoint a new secret. What is sent is signed with both for a time. Not idempotent. Errors: not_found, validation_failed, conflict (a
-   * stream has none).
+   * stream has none; or a former secret still signs, unless there is to be no overlap).
    */
   rotateSecret(
     request: RotateSecretRequest,
