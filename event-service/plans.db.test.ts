@@ -108,7 +108,6 @@ const CALLS: StoreCalls = {
     streams.updateStreamStatus(tx, ENDPOINT, { pausedReason: "asked", places: { 0: 1 }, at: now }),
   selectReceivers: (tx) => streams.selectReceivers(tx),
   forbidStreams: (tx) => streams.forbidStreams(tx, [ENDPOINT]),
-  touchStream: (tx) => streams.touchStream(tx, ENDPOINT),
   movePlaces: (tx) => streams.movePlaces(tx, ENDPOINT, { from: { 0: 1 }, to: { 0: 2 } }),
   countWaiting: (tx) => deliveries.countWaiting(tx, [ENDPOINT]),
   summarizeWaiting: (tx) => deliveries.summarizeWaiting(tx, { endpointId: ENDPOINT }),

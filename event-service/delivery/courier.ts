@@ -47,6 +47,7 @@ export class Courier {
   #endpoint: CourierEndpoint;
   readonly #matches: (type: string) => boolean;
   #waiting: Waiting | undefined;
+  #isStale = false;
   #rememberedMs = 0;
   #isStopped = false;
   readonly #wake = Promise.withResolvers<void>();
@@ -77,6 +78,11 @@ export class Courier {
     }
   }
 
+  /** Somebody else may have added to what waits. */
+  lookAgain(): void {
+    this.#isStale = true;
+  }
+
   stop(): void {
     this.#isStopped = true;
     this.#wake.resolve();
@@ -88,6 +94,8 @@ export class Courier {
     this.#grown = undefined;
     if (!isHeld()) return MAX_PAUSE_MS;
     if (this.#restsMs > 0) return Math.min(this.#restsMs, MAX_PAUSE_MS);
+    if (this.#isStale) this.#waiting = undefined;
+    this.#isStale = false;
     this.#waiting ??= await this.#deps.summarizeWaiting();
     // One by one, until one is taken.
     const limit = this.#endpoint.failures >= FAILURES_OF_ENDPOINT ? 1 : BATCH;

@@ -94,7 +94,10 @@ export class Couriers {
     const byId = new Map(held.map((endpoint) => [endpoint.id, endpoint]));
     for (const [id, { courier, version, formerSecretUntil }] of this.#running) {
       const hasEnded = formerSecretUntil !== null && formerSecretUntil <= now();
-      if (hasEnded || byId.get(id)?.version !== version) courier.stop();
+      const endpoint = byId.get(id);
+      if (hasEnded || endpoint?.version !== version) courier.stop();
+      // Its receiver may have asked for a verification.
+      else if (endpoint.kind === "push") courier.lookAgain();
     }
     for (const endpoint of held) {
       if (!this.#running.has(endpoint.id)) this.#start(endpoint);

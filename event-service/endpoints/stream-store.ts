@@ -69,11 +69,6 @@ export async function forbidStreams(sql: Sql, clientIds: readonly string[]): Pro
   `;
 }
 
-/** So that its courier looks at what waits. */
-export async function touchStream(tx: TransactionSql, id: string): Promise<void> {
-  await tx`update endpoints set version = version + 1 where id = ${id}`;
-}
-
 /** False if somebody else was faster. */
 export async function movePlaces(
   tx: TransactionSql,

@@ -455,6 +455,26 @@ test.each(["push", "poll"] as const)(
   },
 );
 
+test("a verification does not end what is being pushed: it is not sent again", async () => {
+  const [one, shop] = [await replica(), await receiver()];
+  const { id } = await createStream(one.manage, client, { delivery: { pushUrl: shop.url } });
+  const release = Promise.withResolvers<void>();
+  shop.answer(async (_, response) => {
+    await release.promise;
+    response.writeHead(202).end();
+  });
+  const [jti] = end("logout");
+  await expect.poll(() => jtis(shop)).toEqual([jti]);
+  await verifyStream(one.manage, at({ id }), "state-1");
+  const reads = logs.reads;
+  await expect.poll(() => logs.reads).toBeGreaterThan(reads + 5);
+  release.resolve();
+  const states = async () =>
+    (await listDeliveries(one.manage, id, { cursor: "", limit: 10 })).deliveries.map(({ state }) => state);
+  await expect.poll(states).toEqual(["delivered", "delivered"]);
+  expect(jtis(shop)).toEqual([jti, expect.any(String)]);
+});
+
 test("of verifications that nobody takes, one waits", async () => {
   const one = await replica();
   const stream = await createStream(one.manage, client, {});

@@ -28,7 +28,6 @@ import {
   movePlaces,
   type StreamStatus,
   selectReceivers,
-  touchStream,
   updateStream,
   updateStreamStatus,
 } from "../endpoints/stream-store.ts";
@@ -220,10 +219,8 @@ export async function verifyStream(deps: StreamDeps, name: StreamName, state: st
     throw invalidField("state", "too_long", `must have at most ${MAX_STATE} characters`);
   const { id } = await namedStream(deps, name);
   const signal = { type: VERIFICATION, event: state === "" ? {} : { state } };
-  await transaction(deps.sql, async (tx) => {
-    await replaceWaiting(tx, id, signalAboutStream(id, signal, deps.now()));
-    await touchStream(tx, id);
-  });
+  // Not a change of the stream, which would end what its courier has begun. The courier looks again by itself.
+  await transaction(deps.sql, (tx) => replaceWaiting(tx, id, signalAboutStream(id, signal, deps.now())));
   deps.waitingPolls.get(id)?.();
 }
 
