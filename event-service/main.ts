@@ -106,7 +106,7 @@ metrics.gauge(
 );
 metrics.gauge(
   "gatehouse_siem_since_success_seconds",
-  "Since a collector of the SIEM last took entries, or there were none.",
+  "Since a collector of the SIEM last took entries, or there were none that can be read.",
   ["collector"],
   (gauge) => {
     gauge.reset();

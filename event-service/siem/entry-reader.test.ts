@@ -2,6 +2,7 @@ import { pino } from "pino";
 import { expect, test } from "vitest";
 import { DomainError } from "#kit/values/errors.ts";
 import type { WholeEntry } from "../stream/audit-log-client.ts";
+import type { Places } from "../stream/event-source.ts";
 import { EntryReader } from "./entry-reader.ts";
 
 const SIZE = 3;
@@ -20,8 +21,8 @@ function readerWithout(...away: readonly number[]) {
   });
 }
 
-const places = async (reader: EntryReader, limit: number) => {
-  const { entries, next } = await reader.after({ 0: 1 }, limit);
+const places = async (reader: EntryReader, limit: number, from: Places = { 0: 1 }) => {
+  const { entries, next } = await reader.after(from, limit);
   return { read: entries.map(({ log, sequence }) => `${log}:${sequence}`), next };
 };
 
@@ -33,6 +34,10 @@ test("a log that is away keeps back its own entries alone", async () => {
   expect(await places(readerWithout(0), 4)).toEqual({
     read: ["1:1", "1:2", "1:3", "2:1"],
     next: { 0: 1, 1: 3, 2: 1 },
+  });
+  expect(await places(readerWithout(0), 4, { 0: 1, 1: 3, 2: 3 })).toEqual({
+    read: [],
+    next: { 0: 1, 1: 3, 2: 3 },
   });
   await expect(readerWithout(0, 1, 2).after({ 0: 1 }, 4)).rejects.toMatchObject({
     code: "service_unavailable",

@@ -40,15 +40,16 @@ export class EntryReader {
 
   /**
    * At most `limit` entries, each log in its order. Reads only logs that have something new, or are shorter than the place. A log that
-   * is away keeps back its own entries alone.
+   * is away keeps back its own entries alone: that it has some is no failure while there are others.
    * @throws {DomainError} `validation_failed` for a place beyond a log: it was restored to an earlier state. `service_unavailable` if
-   * there is nothing but what is away.
+   * all are away.
    */
   async after(places: Places, limit: number): Promise<ReadEntries> {
     const entries: WholeEntry[] = [];
     const next: Record<number, number> = { ...places };
-    let away: DomainError | undefined;
-    for (const log of Object.keys(this.tip).map(Number)) {
+    const logs = Object.keys(this.tip).map(Number);
+    let away = 0;
+    for (const log of logs) {
       try {
         for await (const read of this.#readOn(log, next[log] ?? 0, () => limit - entries.length)) {
           entries.push(...read.entries);
@@ -56,10 +57,10 @@ export class EntryReader {
         }
       } catch (error) {
         if (!(error instanceof DomainError) || error.code !== "service_unavailable") throw error;
-        away ??= error;
+        away += 1;
+        if (away === logs.length) throw error;
       }
     }
-    if (away !== undefined && entries.length === 0) throw away;
     return { entries, next };
   }
 

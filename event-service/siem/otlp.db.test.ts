@@ -181,6 +181,29 @@ test("a replica whose lease has ended stores nothing; what it sent comes again f
   expect(places(receiver.taken)).toEqual(upTo(7));
 });
 
+test("while one of the logs is away, the others are sent, and it is no failure of the receiver", async () => {
+  let asked: string[] = [];
+  receiver.answer((entries, response) => {
+    asked = places(entries);
+    response.writeHead(500).end();
+  });
+  add(2);
+  add(3, 7);
+  const siem = await replica();
+  await expect.poll(() => asked).toEqual([...upTo(2), ...upTo(3, 7)]);
+  logs.away.add(7);
+  await expect.poll(() => asked).toEqual(upTo(2));
+  receiver.answer();
+  await expect.poll(() => places(receiver.taken)).toEqual(upTo(2));
+  // Nothing is left but what is away: it looks again and again.
+  const reads = logs.reads;
+  await expect.poll(() => logs.reads).toBeGreaterThan(reads + 50);
+  expect(await stored()).toMatchObject({ problem: "", failing: false, places: { 0: 2 } });
+  expect(siem.collectors.lags).toMatchObject([{ entries: 3 }]);
+  logs.away.clear();
+  await expect.poll(() => places(receiver.taken)).toEqual([...upTo(2), ...upTo(3, 7)]);
+});
+
 test("a log that is shorter than it was is a problem that is shown, not a silence", async () => {
   add(5);
   const siem = await replica();

@@ -2,11 +2,12 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { connect, createServer } from "node:net";
 import { rootCertificates } from "node:tls";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { DomainError } from "#kit/values/errors.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { createTestCertificates, type TestCertificates } from "#tests/support/system/certificates.ts";
 import { LogsInMemory } from "../stream/event.fixture.ts";
-import { places, receiverTls, type Siem, startSiem } from "./siem.fixture.ts";
+import { places, receiverTls, type Siem, startSiem, toWholeEntry } from "./siem.fixture.ts";
 import { type SyslogReceiver, startSyslogReceiver } from "./syslog.fixture.ts";
 import { openSyslogCollector, type SyslogOptions } from "./syslog.ts";
 
@@ -139,7 +140,7 @@ test("what was sent counts also while another log is away, and is not sent again
   receiver.behave((socket) => socket.destroy());
   add(2);
   add(3, 7);
-  await replica({ periodMs: LONG_MS });
+  await replica({ periodMs: SHORT_MS });
   await expect.poll(stored).toMatchObject({ problem: expect.stringMatching(/./), places: {} });
   logs.away.add(7);
   const { connections } = receiver.state;
@@ -150,6 +151,17 @@ test("what was sent counts also while another log is away, and is not sent again
   expect(inOrder()).toEqual(upTo(2));
   logs.away.delete(7);
   await expect.poll(inOrder).toEqual([...upTo(2), ...upTo(3, 7)]);
+});
+
+test("what was sent counts although no more can be read", async () => {
+  const after = vi.fn(async () => ({ entries: add(1).map(toWholeEntry), next: { 0: 1 } }));
+  const options = { address: receiver.address, tls: () => ({ ca: tls.ca }), hostname: HOSTNAME };
+  const reader = { after } as unknown as SyslogOptions["reader"];
+  const collector = openSyslogCollector({ ...options, periodMs: LONG_MS, reader });
+  const pushed = collector.push({}, new AbortController().signal);
+  after.mockRejectedValue(new DomainError("service_unavailable"));
+  expect(await pushed).toEqual({ 0: 1 });
+  expect(inOrder()).toEqual(upTo(1));
 });
 
 test("a receiver that never reads, and one that never ends, is a problem in time", async () => {
