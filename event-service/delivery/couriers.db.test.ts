@@ -601,6 +601,19 @@ test.each([
   });
 });
 
+test("while old deliveries cannot be removed, none is sent again for that", async () => {
+  const [shop, one] = [await receiver(), await replica()];
+  const { id } = await endpointAt(shop, one);
+  await database.ownerSql`
+    create function refuse() returns trigger language plpgsql as $$ begin raise 'not now'; end $$`;
+  await database.ownerSql`create trigger refuse before delete on deliveries execute function refuse()`;
+  add(1_600);
+  await expect
+    .poll(async () => (await database.ownerSql`select from deliveries where endpoint_id = ${id}`).length)
+    .toBe(1_600);
+  expect(sequences(shop)).toHaveLength(1_600);
+});
+
 test("of what is done the last thousand are kept", async () => {
   const [shop, one] = [await receiver(), await replica()];
   const { id } = await endpointAt(shop, one);

@@ -161,7 +161,7 @@ export class Couriers {
   }
 
   #saver(endpoint: CourierEndpoint) {
-    const { sql } = this.#deps;
+    const { sql, logger } = this.#deps;
     let sincePruned = 0;
     return async (batch: CourierBatch): Promise<boolean> => {
       const { deliveries, state } = batch;
@@ -176,7 +176,10 @@ export class Couriers {
       sincePruned += deliveries.length;
       if (sincePruned >= PRUNE_AFTER) {
         sincePruned = 0;
-        await deleteOldDeliveries(sql, endpoint.id, KEPT_DELIVERIES);
+        // The batch is stored, and must not be sent again for this.
+        await deleteOldDeliveries(sql, endpoint.id, KEPT_DELIVERIES).catch((error: unknown) =>
+          logger.warn({ err: error, endpoint: endpoint.id }, "old deliveries are removed later"),
+        );
       }
       return isStored;
     };
