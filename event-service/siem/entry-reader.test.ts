@@ -26,6 +26,20 @@ const places = async (reader: EntryReader, limit: number, from: Places = { 0: 1 
   return { read: entries.map(({ log, sequence }) => `${log}:${sequence}`), next };
 };
 
+test("a log that is shorter than its end was known to be is read up to its end, once", async () => {
+  let reads = 0;
+  const readLog = async (log: number, after: number) => {
+    reads += 1;
+    if (reads > 2) throw new Error("read again");
+    return { entries: after < SIZE ? [{ log, sequence: SIZE } as WholeEntry] : [], next: SIZE };
+  };
+  // It was restored to an earlier state just now.
+  const events = { tip: { 0: SIZE + 2 } };
+  const reader = new EntryReader({ readLog, events, logger: pino({ level: "silent" }) });
+  const { next } = await reader.after({ 0: SIZE - 1 }, 10);
+  expect(next).toEqual({ 0: SIZE });
+});
+
 test("a log that is away keeps back its own entries alone", async () => {
   expect(await places(readerWithout(), 4)).toEqual({
     read: ["0:2", "0:3", "1:1", "1:2"],

@@ -76,8 +76,10 @@ export class EntryReader {
         if (removed > 0) this.tellRemoved(log, from, removed);
         removed = 0;
       }
-      place = read.next;
       yield read;
+      // The log was restored to an earlier state, and its end is not known yet.
+      if (read.next === place) return;
+      place = read.next;
     }
   }
 
