@@ -76,13 +76,13 @@ class Silences {
     try {
       return await withinDeadline(answer, wasSilent ? STILL_AWAY_AFTER_MS : AWAY_AFTER_MS);
     } catch (problem) {
-      if (isUnavailable(problem)) this.#silent.add(log);
+      if (meansAway(problem)) this.#silent.add(log);
       throw problem;
     }
   }
 }
 
-const isUnavailable = (problem: unknown) =>
+const meansAway = (problem: unknown) =>
   problem instanceof DomainError && problem.code === "service_unavailable";
 
 async function followEntries(
@@ -105,7 +105,7 @@ async function followEntries(
     try {
       return await silences.answerOf(log.number, () => follow(log));
     } catch (problem) {
-      if (!isUnavailable(problem)) throw problem;
+      if (!meansAway(problem)) throw problem;
       if (away.push(log.number) === logs.length) throw problem;
       const sequence = placeIn(log.number);
       return sequence === undefined

@@ -26,6 +26,15 @@ const places = async (reader: EntryReader, limit: number, from: Places = { 0: 1 
   return { read: entries.map(({ log, sequence }) => `${log}:${sequence}`), next };
 };
 
+test("a log that is far behind leaves room for the others, and takes what they do not need", async () => {
+  expect(await places(readerWithout(), 5, { 0: 0, 1: 0, 2: 2 })).toMatchObject({
+    read: ["2:3", "0:1", "0:2", "1:1", "1:2"],
+  });
+  expect(await places(readerWithout(), 3, { 0: 0, 1: 3, 2: 3 })).toMatchObject({
+    read: ["0:1", "0:2", "0:3"],
+  });
+});
+
 test("a log that is shorter than its end was known to be is read up to its end, once", async () => {
   let reads = 0;
   const readLog = async (log: number, after: number) => {
@@ -42,12 +51,12 @@ test("a log that is shorter than its end was known to be is read up to its end, 
 
 test("a log that is away keeps back its own entries alone", async () => {
   expect(await places(readerWithout(), 4)).toEqual({
-    read: ["0:2", "0:3", "1:1", "1:2"],
-    next: { 0: 3, 1: 2 },
+    read: ["0:2", "0:3", "1:1", "2:1"],
+    next: { 0: 3, 1: 1, 2: 1 },
   });
   expect(await places(readerWithout(0), 4)).toEqual({
-    read: ["1:1", "1:2", "1:3", "2:1"],
-    next: { 0: 1, 1: 3, 2: 1 },
+    read: ["1:1", "1:2", "2:1", "2:2"],
+    next: { 0: 1, 1: 2, 2: 2 },
   });
   expect(await places(readerWithout(0), 4, { 0: 1, 1: 3, 2: 3 })).toEqual({
     read: [],

@@ -39,19 +39,24 @@ export class EntryReader {
   }
 
   /**
-   * At most `limit` entries, each log in its order. Reads only logs that have something new, or are shorter than the place. A log that
-   * is away keeps back its own entries alone: that it has some is no failure while there are others.
+   * At most `limit` entries, each log in its order. The logs share the room, and what one does not need is left to those that are further
+   * behind. Reads only logs that have something new, or are shorter than the place. A log that is away keeps back its own entries alone:
+   * that it has some is no failure while there are others.
    * @throws {DomainError} `validation_failed` for a place beyond a log: it was restored to an earlier state. `service_unavailable` if
    * all are away.
    */
   async after(places: Places, limit: number): Promise<ReadEntries> {
     const entries: WholeEntry[] = [];
     const next: Record<number, number> = { ...places };
-    const logs = Object.keys(this.tip).map(Number);
+    const behind = (log: number) => (this.tip[log] ?? 0) - (places[log] ?? 0);
+    const logs = Object.keys(this.tip)
+      .map(Number)
+      .sort((one, other) => behind(one) - behind(other));
     let away = 0;
-    for (const log of logs) {
+    for (const [index, log] of logs.entries()) {
+      const until = entries.length + Math.ceil((limit - entries.length) / (logs.length - index));
       try {
-        for await (const read of this.#readOn(log, next[log] ?? 0, () => limit - entries.length)) {
+        for await (const read of this.#readOn(log, next[log] ?? 0, () => until - entries.length)) {
           entries.push(...read.entries);
           next[log] = read.next;
         }
