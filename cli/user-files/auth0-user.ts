@@ -63,6 +63,9 @@ export function auth0User(value: unknown, mapping: Mapping, hashes: ReadonlyMap<
         .map(({ provider, user_id }) => ({ provider, subject: String(user_id) })),
       mapping,
     );
+    const passwordHash = hashIn(given) || (hashes.get(sourceId) ?? "");
+    const isHashMissing = hashes.size > 0 && passwordHash === "" && sourceId.startsWith(`${OWN_PROVIDER}|`);
+    if (isHashMissing) leftOut.push("password without a hash");
     const user = {
       ...NO_USER,
       email,
@@ -70,7 +73,7 @@ export function auth0User(value: unknown, mapping: Mapping, hashes: ReadonlyMap<
       firstName: given.given_name,
       lastName: given.family_name,
       name,
-      passwordHash: hashIn(given) || (hashes.get(sourceId) ?? ""),
+      passwordHash,
       disabled: given.blocked,
       identities,
     };

@@ -550,3 +550,14 @@ test("a file of hashes without any hash is an error, because all users would com
   });
   await expect(users).rejects.toThrow("has no hash of a password");
 });
+
+test("a file of hashes with a line that is cut off is an error, because its users would come without a password", async () => {
+  const passwords = join(folder, "half.ndjson");
+  const hash = JSON.stringify({ _id: { $oid: "1" }, passwordHash: BCRYPT });
+  await writeFile(passwords, `${hash}\n${hash.slice(0, 40)}`);
+  const users = read("u.ndjson", '{"user_id":"auth0|1","email":"a@example.com"}', {
+    source: "auth0",
+    passwords,
+  });
+  await expect(users).rejects.toThrow("has no JSON in line 2 of the hashes");
+});

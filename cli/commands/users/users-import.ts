@@ -130,6 +130,9 @@ function pairs(lists: CommandInput["lists"], option: string): Map<string, string
       throw new UsageError(`--${option} must be two names with a = between`);
     return [text.slice(0, at), text.slice(at + 1)];
   });
+  const names = found.map(([name]) => name);
+  const again = names.find((name, at) => names.indexOf(name) < at);
+  if (again !== undefined) throw new UsageError(`--${option} names ${again} twice`);
   return new Map(found);
 }
 
@@ -216,7 +219,7 @@ async function reportRows(
   importId: string,
 ): Promise<void> {
   using progress = progressOf("users reported");
-  const read = reading({ ...file, passwords: undefined });
+  const read = reading(file);
   let results: { userId: string; refusal: string }[] = [];
   let row = 1;
   let firstOfPage = 1;
