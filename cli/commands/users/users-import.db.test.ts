@@ -333,6 +333,20 @@ test("an identity that stands in the file twice is refused by --check too, howev
   }
 });
 
+test("roles that a file gives are counted, before and after: it may be another's", async () => {
+  const users = ["AUDITOR", "USER", "", "OWNER"].map((role, index) => ({
+    email: `u${index}@example.com`,
+    role,
+  }));
+  for (const options of [["--check"], []]) {
+    const { summary } = await importOf("users.ndjson", ndjson(...users), "--from", "ndjson", ...options);
+    expect(summary).toMatchObject({ imported: 3, refused: 1, roles: { AUDITOR: 1, USER: 1 } });
+  }
+  const path = join(folder, "users.ndjson");
+  const argv = ["users", "import", path, "--from", "ndjson", "--output", join(folder, "again")];
+  expect((await gatehouse(argv)).out).toContain("\nRoles: AUDITOR 1, USER 1\n");
+});
+
 test("--check names addresses that no mail can be sent to, if the mail server is said not to take them", async () => {
   const users = ["jürgen@example.com", "anna@bücher.example", "ü@x"].map((email) => ({ email }));
   const check = () => importOf("users.ndjson", ndjson(...users), "--from", "ndjson", "--check");

@@ -288,6 +288,8 @@ function rowOf(record: UserRow): ImportRow {
 class Tally {
   refused = 0;
   #imported = 0;
+  /** That the file or --role gives: who has written the file could make administrators. */
+  readonly #roles = new Map<string, number>();
   readonly #refusals = new Map<string, number>();
   readonly #leftOut = new Map<string, number>();
   readonly #warnings = new Map<string, number>();
@@ -300,6 +302,7 @@ class Tally {
     for (const name of record.leftOut) increment(this.#leftOut, name);
     if (refusal === "") {
       this.#imported += 1;
+      if ("user" in record && record.user.role !== "") increment(this.#roles, record.user.role);
       if (warning !== undefined) increment(this.#warnings, warning);
       return `${JSON.stringify({ at, id, userId, warning })}\n`;
     }
@@ -313,6 +316,7 @@ class Tally {
     const counts = `${isCheck ? "Would import" : "Imported"} ${inEnglish(this.#imported)}, refused ${inEnglish(this.refused)}.`;
     return [
       counts,
+      ...listed("Roles", this.#roles),
       ...listed("Refused", this.#refusals),
       ...listed("Left out", this.#leftOut),
       ...listed("Warnings", this.#warnings),
@@ -323,6 +327,7 @@ class Tally {
     return {
       imported: this.#imported,
       refused: this.refused,
+      roles: Object.fromEntries(this.#roles),
       refusals: Object.fromEntries(this.#refusals),
       leftOut: Object.fromEntries(this.#leftOut),
       warnings: Object.fromEntries(this.#warnings),
