@@ -35,6 +35,7 @@ export async function replaceFile(
     await syncFolder(dirname(path));
   } catch (error) {
     await rm(partial, { force: true });
+    interrupted.signal.throwIfAborted();
     if (!(error instanceof Error && "syscall" in error)) throw error;
     throw new CliError(`${path} cannot be written: ${error.message}`, {
       exitCode: EXIT.output,

@@ -33,7 +33,12 @@ const schema = z.looseObject({
   ),
   passwordHash: text,
   password_hash: text,
-  custom_password_hash: z.looseObject({ hash: z.looseObject({ value: text }) }).nullish(),
+  custom_password_hash: z
+    .looseObject({
+      hash: z.looseObject({ value: text }),
+      password: z.looseObject({ encoding: text }).nullish(),
+    })
+    .nullish(),
   /** Of the file for bulk imports. */
   mfa_factors: z.array(z.unknown()).nullish(),
   /** Of a user's profile: names of second factors. */
@@ -44,6 +49,9 @@ type Auth0User = z.infer<typeof schema>;
 /** Of the database of Auth0, whose identity is the password. */
 const OWN_PROVIDER = "auth0";
 
+/** How a password became bytes before it was hashed, as it does here. A hash of others could never be verified. */
+const TYPED_AS = ["", "utf8", "ascii"];
+
 /**
  * A user of a bulk export, of the file for bulk imports, or of the export of password hashes.
  * @param hashes by user id, of the export of password hashes.
@@ -53,6 +61,8 @@ export function auth0User(value: unknown, mapping: Mapping, hashes: ReadonlyMap<
     const sourceId = idOf(given);
     const factors = [...(given.mfa_factors ?? []), ...(given.multifactor ?? [])];
     if (factors.length > 0) return { sourceId, leftOut: [], refusal: "second_factor_unsupported" };
+    if (!TYPED_AS.includes(given.custom_password_hash?.password?.encoding ?? ""))
+      return { sourceId, leftOut: [], refusal: "hash_format_unknown" };
     const address = given.identifiers?.find(({ type }) => type === "email");
     const email = given.email || (address?.value ?? "");
     const isVerified = address !== undefined && address.value === email && address.verified;
@@ -63,6 +73,9 @@ export function auth0User(value: unknown, mapping: Mapping, hashes: ReadonlyMap<
         .map(({ provider, user_id }) => ({ provider, subject: String(user_id) })),
       mapping,
     );
+    const passwordHash = hashIn(given) || (hashes.get(sourceId) ?? "");
+    const isHashMissing = hashes.size > 0 && passwordHash === "" && sourceId.startsWith(`${OWN_PROVIDER}|`);
+    if (isHashMissing) leftOut.push("password without a hash");
     const user = {
       ...NO_USER,
       email,
@@ -70,7 +83,7 @@ export function auth0User(value: unknown, mapping: Mapping, hashes: ReadonlyMap<
       firstName: given.given_name,
       lastName: given.family_name,
       name,
-      passwordHash: hashIn(given) || (hashes.get(sourceId) ?? ""),
+      passwordHash,
       disabled: given.blocked,
       identities,
     };

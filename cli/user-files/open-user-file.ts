@@ -39,12 +39,12 @@ export async function* readUsers(file: UserFile, onRead?: OnRead): AsyncGenerato
   try {
     const hashes =
       file.passwords === undefined ? new Map<string, string>() : await readHashes(file.passwords);
-    const addresses = new Set<string>();
+    const seen = { addresses: new Set<string>(), identities: new Set<string>() };
     let isFirst = true;
     for await (const { at, value } of openRecords(file, onRead)) {
       if (isFirst) assertSystem(value, file.source);
       isFirst = false;
-      yield { at, ...withoutRepetition(addresses, read(file, value, hashes)) };
+      yield { at, ...withoutRepetition(seen, read(file, value, hashes)) };
     }
     if (isFirst) throw new FileProblem(file.source === "keycloak" ? NO_USERS_OF_REALM : "has no users");
   } catch (error) {
@@ -104,21 +104,26 @@ function read(file: UserFile, value: unknown, hashes: ReadonlyMap<string, string
   }
 }
 
-/** The service would say that the address is taken, and a check would not know. */
-function withoutRepetition(addresses: Set<string>, record: UserRecord): UserRecord {
+type Seen = Readonly<Record<"addresses" | "identities", Set<string>>>;
+
+/** The service would say that the address or the identity is taken, and a check, which sees a hundred rows, would not know. */
+function withoutRepetition(seen: Seen, record: UserRecord): UserRecord {
   if (!("user" in record)) return record;
-  const email = canonicalEmail(record.user.email);
-  if (email === undefined || !addresses.has(email)) {
-    if (email !== undefined) addresses.add(email);
-    return record;
-  }
-  const { sourceId, leftOut } = record;
-  return { sourceId, leftOut, refusal: "address_repeated" };
+  const { sourceId, leftOut, user } = record;
+  const email = canonicalEmail(user.email) ?? "";
+  const identities = user.identities.map(({ provider, subject }) => JSON.stringify([provider, subject]));
+  if (seen.addresses.has(email)) return { sourceId, leftOut, refusal: "address_repeated" };
+  if (identities.some((identity) => seen.identities.has(identity)))
+    return { sourceId, leftOut, refusal: "identity_repeated" };
+  if (email !== "") seen.addresses.add(email);
+  for (const identity of identities) seen.identities.add(identity);
+  return record;
 }
 
 async function readHashes(path: string): Promise<Map<string, string>> {
   const hashes = new Map<string, string>();
-  for await (const { value } of readJsonRecords(path)) {
+  for await (const { at, value } of readJsonRecords(path)) {
+    if (value === undefined) throw new FileProblem(`has no JSON in line ${at} of the hashes`);
     const found = auth0Password(value);
     if (found !== undefined) hashes.set(found.sourceId, found.hash);
   }

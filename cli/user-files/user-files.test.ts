@@ -550,3 +550,28 @@ test("a file of hashes without any hash is an error, because all users would com
   });
   await expect(users).rejects.toThrow("has no hash of a password");
 });
+
+test.each([
+  [{ encoding: "utf16le" }, "hash_format_unknown"],
+  [{ encoding: "latin1" }, "hash_format_unknown"],
+  [{ encoding: "utf8" }, undefined],
+  [{}, undefined],
+])(
+  "Auth0's hash of a password in bytes of %j could never be verified unless it is UTF-8",
+  (password, refusal) => {
+    const custom_password_hash = { algorithm: "bcrypt", hash: { value: BCRYPT }, password };
+    const record = auth0User({ email: "a@example.com", custom_password_hash }, MAPPING, NO_HASHES);
+    expect(record).toMatchObject(refusal === undefined ? { user: { passwordHash: BCRYPT } } : { refusal });
+  },
+);
+
+test("a file of hashes with a line that is cut off is an error, because its users would come without a password", async () => {
+  const passwords = join(folder, "half.ndjson");
+  const hash = JSON.stringify({ _id: { $oid: "1" }, passwordHash: BCRYPT });
+  await writeFile(passwords, `${hash}\n${hash.slice(0, 40)}`);
+  const users = read("u.ndjson", '{"user_id":"auth0|1","email":"a@example.com"}', {
+    source: "auth0",
+    passwords,
+  });
+  await expect(users).rejects.toThrow("has no JSON in line 2 of the hashes");
+});

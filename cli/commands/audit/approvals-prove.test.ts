@@ -407,5 +407,6 @@ test("a cut file, another file, another approval, and an unproven log are distin
   });
   expect((await prove(fileOf(codeLine(), codeLine()), log)).codes).toEqual(["form"]);
   const unsigned = `${log.trimEnd().split("\n").slice(0, -1).join("\n")}\n`;
-  expect(await prove(file, unsigned)).toMatchObject({ exit: 65, log: { result: "tampered" } });
+  for (const approvals of [file, fileOf(codeLine({ id: OTHER_ID }))])
+    expect(await prove(approvals, unsigned)).toMatchObject({ exit: 65, log: { result: "tampered" } });
 });

@@ -53,7 +53,7 @@ export const approvalsProve: Command = {
     const entries = new ApprovalEntries(id);
     const log = await verifyFile(values.get("log") ?? "", trust, progress, (line) => entries.take(line));
     const { approval } = evidence;
-    if (approval === undefined && evidence.findings.length === 0) {
+    if (approval === undefined && evidence.findings.length === 0 && log.result !== "tampered") {
       throw new CliError(`No used approval in the file has the id ${id}`, {
         exitCode: EXIT.failed,
         code: "not_found",

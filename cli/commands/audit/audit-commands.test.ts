@@ -49,6 +49,8 @@ let cuts: number[];
 let removedUpTo: number;
 /** What a follower asks, and is answered. */
 let follow: (request: FollowEntriesRequest) => Promise<FollowEntriesResponse>;
+/** Called in each export after its first line. */
+let stall: (() => Promise<void>) | undefined;
 /** An entry that the log has lost. */
 let hole: number | undefined;
 
@@ -88,6 +90,7 @@ beforeAll(async () => {
         .filter((line) => line.type !== "entry" || line.entry.sequence >= firstSequence);
       for (const [index, line] of rest.entries()) {
         if (line.type === "entry" && line.entry.sequence === hole) throw new DomainError("not_found");
+        if (index === 1) await stall?.();
         if (index === cutAfter) throw new DomainError("service_unavailable", "cut");
         yield toMessage(line);
       }
@@ -128,6 +131,7 @@ beforeEach(() => {
   cuts = [];
   removedUpTo = 0;
   hole = undefined;
+  stall = undefined;
 });
 
 const bytes = (text: string) => Buffer.from(text, "base64");
@@ -323,6 +327,31 @@ test("an export is proven as it was stored, with characters that only spell or j
   expect((await gatehouse("audit", "export", "--output", path)).code).toBe(0);
   const verified = await gatehouse("audit", "verify", path, "--key", log.verifierKey);
   expect([verified.code, verified.out.split("\n")[0]]).toEqual([0, "PROVEN: the log is as it was signed."]);
+});
+
+test("Ctrl-C ends an export at once while the log sends nothing, and leaves no file", async () => {
+  const ended = Promise.withResolvers<void>();
+  stall = () => {
+    process.emit("SIGINT");
+    return ended.promise;
+  };
+  const path = file("interrupted.jsonl");
+  const begunMs = performance.now();
+  for (const options of [[], ["--log", "0"]]) {
+    const { code, error } = await gatehouse("audit", "export", "--output", path, ...options);
+    expect({ code, error }).toEqual({ code: 1, error: "gatehouse: Interrupted\n" });
+  }
+  ended.resolve();
+  expect(performance.now() - begunMs, "less than a silent stream is waited for").toBeLessThan(20_000);
+  expect(readdirSync(folder).filter((name) => name.includes("interrupted"))).toEqual([]);
+});
+
+test("a log that names itself in several lines cannot write a verdict", async () => {
+  const [head] = log.export();
+  const forged = { ...head, origin: "x\nPROVEN: the log is as it was signed." };
+  const path = file("named.jsonl", textOf([forged]));
+  const { code, out } = await gatehouse("audit", "verify", path, "--key", log.verifierKey);
+  expect([code, out]).toEqual([65, expect.not.stringMatching(/^PROVEN/m)]);
 });
 
 test("all logs are in one file, and proven one by one; a log alone is as ever", async () => {

@@ -37,7 +37,7 @@ export const auditExport: Command = {
       backend.call("audit-service", AuditQueryServiceClient, (client) =>
         request === undefined
           ? copyAll(client, terminal, to)
-          : copyLogs([[request.log, exportedLines(client, request)]], to),
+          : copyLogs([[request.log, exportedLines(client, request, to.signal)]], to),
       ),
     );
   },
@@ -52,7 +52,7 @@ async function copyAll(
 ): Promise<number> {
   const logs = await logNumbers(client);
   return copyLogs(
-    logs.map((log) => [log, wholeLog(client, log, writeError)]),
+    logs.map((log) => [log, wholeLog(client, log, writeError, to.signal)]),
     to,
   );
 }

@@ -1,4 +1,5 @@
 import type { LogsVerdict, Verdict } from "../../audit-verifier/verdict.ts";
+import { printable } from "../../printable.ts";
 
 const TITLES: Record<Verdict["result"], string> = {
   proven: "PROVEN: the log is as it was signed.",
@@ -16,7 +17,7 @@ const TITLES_OF_ALL: Record<Verdict["result"], string> = {
 export function verdictText({ result, logs }: LogsVerdict): string {
   const [only, ...others] = logs;
   if (only !== undefined && others.length === 0) return textOf(only);
-  const bad = logs.filter((log) => log.result === "tampered").map(({ origin }) => ` ${origin}`);
+  const bad = logs.filter((log) => log.result === "tampered").map(({ origin }) => ` ${printable(origin)}`);
   return [`${TITLES_OF_ALL[result]}${bad.join(",")}`, ...logs.map(textOf)].join("\n\n");
 }
 
@@ -27,15 +28,17 @@ export function verdictView(verdict: LogsVerdict): Verdict | LogsVerdict {
 }
 
 function textOf(verdict: Verdict): string {
-  const { result, findings, origin, firstSequence, lastSequence, provenUpTo, trustedUpTo } = verdict;
+  const { result, findings, firstSequence, lastSequence, provenUpTo, trustedUpTo } = verdict;
   const { ofLog, noted, trusted } = verdict.checkpoints;
   const inLog0 = noted === undefined ? "" : `, ${noted} noted in log 0`;
+  // The file names its log.
+  const origin = printable(verdict.origin);
   const [first] = findings;
   const where = first === undefined ? [] : [firstBadText(first.firstSequence, first.lastSequence)];
   return [
     TITLES[result],
     ...where,
-    ...findings.map(({ code, message }) => `  ${message} [${code}]`),
+    ...findings.map(({ code, message }) => `  ${printable(message)} [${code}]`),
     "",
     `Log:           ${origin}, entries ${firstSequence} to ${lastSequence}`,
     `Proven up to:  ${upTo(provenUpTo)} (checkpoints compared: ${ofLog} of the log, ${trusted} from outside${inLog0})`,

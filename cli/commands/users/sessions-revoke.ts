@@ -2,6 +2,7 @@ import { callUnary } from "#kit/rpc/rpc-client.ts";
 import { SessionServiceClient } from "#proto/gatehouse/token/v1/session_service.ts";
 import type { Command } from "../../command.ts";
 import { UsageError } from "../../usage-error.ts";
+import { readTime } from "../time-of.ts";
 
 const MAX_REASON_CHARACTERS = 200;
 
@@ -64,15 +65,12 @@ export const sessionsRevokeAll: Command = {
   },
 };
 
-/** Requires a time zone, so that the result is the same on every machine. Undefined: now, by token-service's clock. */
+/** Undefined: now, by token-service's clock. No part of a millisecond, which would be cut off. */
 function momentOf(text: string): Date | undefined {
   if (text === "now") return undefined;
-  const moment = new Date(text);
-  const isWhole = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,3})?(?:Z|[+-]\d{2}:\d{2})$/.test(text);
-  if (!isWhole || Number.isNaN(moment.getTime())) {
-    throw new UsageError("--issued-before must be a time like 2026-11-21T09:30:00Z, or now");
-  }
-  return moment;
+  const moment = /\.\d{4}/.test(text) ? undefined : readTime(text);
+  if (moment !== undefined) return moment;
+  throw new UsageError("--issued-before must be a time like 2026-11-21T09:30:00Z, or now");
 }
 
 function reasonOf(text: string): string {

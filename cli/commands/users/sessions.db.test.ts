@@ -144,6 +144,12 @@ test.each([
     ["--issued-before", "2026-11-21T09:30:00", "--reason", "r", "--yes"],
     /time like/,
   ],
+  ["at a day that is none", ["--issued-before", "2026-02-30T00:00:00Z", "--reason", "r", "--yes"], /or now/],
+  [
+    "at an hour that is none",
+    ["--issued-before", "2026-02-03T24:00:00Z", "--reason", "r", "--yes"],
+    /or now/,
+  ],
   ["without a reason", ["--issued-before", "now", "--yes"], /Missing: --reason/],
 ])("sessions revoke-all %s calls no service", async (_how, options, problem) => {
   const pair = await logIn(replica, randomUUID());

@@ -293,7 +293,7 @@ test("each row that is refused is named with its place and reason, without its s
     [9, "9", "hash_memory_too_high", undefined],
     [10, "10", undefined, undefined],
     [11, "11", "address_repeated", undefined],
-    [12, "12", "identity_taken", undefined],
+    [12, "12", "identity_repeated", undefined],
     [13, "", "row_unreadable", undefined],
   ]);
   const printed = JSON.stringify([report, out, deps.logLines, readings.noted]);
@@ -317,6 +317,34 @@ test("--check stores nothing and says what the import then does", async () => {
   expect(readings.noted).toMatchObject([{ action: "user.import_checked", reason: "rows=2" }]);
   const done = await importOf("users.ndjson", ndjson(...users), "--from", "ndjson");
   expect(done.summary).toMatchObject({ imported: 1, refused: 1, refusals: { email_invalid: 1 } });
+});
+
+test("an identity that stands in the file twice is refused by --check too, however far it is away", async () => {
+  const users = Array.from({ length: 102 }, (_, index) => ({
+    email: `u${index}@example.com`,
+    identities: [{ provider: "google", subject: index === 101 ? "1" : `${index}` }],
+  }));
+  const argv = ["users.ndjson", ndjson(...users), "--from", "ndjson"] as const;
+  const checked = await importOf(...argv, "--check");
+  const done = await importOf(...argv);
+  for (const { code, summary, report } of [checked, done]) {
+    expect([code, summary.imported]).toEqual([1, 101]);
+    expect(report.at(-1)).toEqual({ at: 102, id: "", refused: "identity_repeated" });
+  }
+});
+
+test("roles that a file gives are counted, before and after: it may be another's", async () => {
+  const users = ["AUDITOR", "USER", "", "OWNER"].map((role, index) => ({
+    email: `u${index}@example.com`,
+    role,
+  }));
+  for (const options of [["--check"], []]) {
+    const { summary } = await importOf("users.ndjson", ndjson(...users), "--from", "ndjson", ...options);
+    expect(summary).toMatchObject({ imported: 3, refused: 1, roles: { AUDITOR: 1, USER: 1 } });
+  }
+  const path = join(folder, "users.ndjson");
+  const argv = ["users", "import", path, "--from", "ndjson", "--output", join(folder, "again")];
+  expect((await gatehouse(argv)).out).toContain("\nRoles: AUDITOR 1, USER 1\n");
 });
 
 test("--check names addresses that no mail can be sent to, if the mail server is said not to take them", async () => {
@@ -480,6 +508,20 @@ test("Ctrl-C ends an import that waits, and leaves no part of a report", async (
   expect(await readdir(folder)).toEqual(["users.ndjson"]);
 });
 
+test("a user of Auth0's database whose hash the other file does not have is counted, before and after", async () => {
+  const passwords = join(folder, "passwords.ndjson");
+  await writeFile(passwords, ndjson({ _id: { $oid: "1" }, passwordHash: BCRYPT }));
+  const users = ["auth0|1", "auth0|2", "google-oauth2|3"].map((user_id, index) => ({
+    user_id,
+    email: `u${index}@example.com`,
+  }));
+  for (const options of [["--check"], []]) {
+    const argv = ["--from", "auth0", "--passwords", passwords, ...options];
+    const { summary } = await importOf("users.ndjson", ndjson(...users), ...argv);
+    expect(summary).toMatchObject({ imported: 3, leftOut: { "password without a hash": 1 } });
+  }
+});
+
 test("only operators may import", async () => {
   await writeFile(join(folder, "users.ndjson"), ndjson({ email: "ada@example.com" }));
   for (const caller of ["gateway", "auditor", "token-service"] as const) {
@@ -556,6 +598,8 @@ test.each([
   ["--from keycloak --role ADMIN", "--role must be two names"],
   ["--from supabase --passwords x", "--passwords is for auth0"],
   ["--from ndjson --realm shop", "--passwords is for auth0"],
+  ["--from keycloak --role admin=AUDITOR --role admin=ADMIN", "--role names admin twice"],
+  ["--from auth0 --provider a=google --provider a=github", "--provider names a twice"],
 ])("%s calls no service", async (options, problem) => {
   const { code, error } = await gatehouse(["users", "import", "f", "--output", "o", ...options.split(" ")]);
   expect({ code, error }).toEqual({ code: 64, error: expect.stringContaining(problem) });

@@ -130,6 +130,9 @@ function pairs(lists: CommandInput["lists"], option: string): Map<string, string
       throw new UsageError(`--${option} must be two names with a = between`);
     return [text.slice(0, at), text.slice(at + 1)];
   });
+  const names = found.map(([name]) => name);
+  const again = names.find((name, at) => names.indexOf(name) < at);
+  if (again !== undefined) throw new UsageError(`--${option} names ${again} twice`);
   return new Map(found);
 }
 
@@ -216,7 +219,7 @@ async function reportRows(
   importId: string,
 ): Promise<void> {
   using progress = progressOf("users reported");
-  const read = reading({ ...file, passwords: undefined });
+  const read = reading(file);
   let results: { userId: string; refusal: string }[] = [];
   let row = 1;
   let firstOfPage = 1;
@@ -285,6 +288,8 @@ function rowOf(record: UserRow): ImportRow {
 class Tally {
   refused = 0;
   #imported = 0;
+  /** That the file or --role gives: who has written the file could make administrators. */
+  readonly #roles = new Map<string, number>();
   readonly #refusals = new Map<string, number>();
   readonly #leftOut = new Map<string, number>();
   readonly #warnings = new Map<string, number>();
@@ -297,6 +302,7 @@ class Tally {
     for (const name of record.leftOut) increment(this.#leftOut, name);
     if (refusal === "") {
       this.#imported += 1;
+      if ("user" in record && record.user.role !== "") increment(this.#roles, record.user.role);
       if (warning !== undefined) increment(this.#warnings, warning);
       return `${JSON.stringify({ at, id, userId, warning })}\n`;
     }
@@ -310,6 +316,7 @@ class Tally {
     const counts = `${isCheck ? "Would import" : "Imported"} ${inEnglish(this.#imported)}, refused ${inEnglish(this.refused)}.`;
     return [
       counts,
+      ...listed("Roles", this.#roles),
       ...listed("Refused", this.#refusals),
       ...listed("Left out", this.#leftOut),
       ...listed("Warnings", this.#warnings),
@@ -320,6 +327,7 @@ class Tally {
     return {
       imported: this.#imported,
       refused: this.refused,
+      roles: Object.fromEntries(this.#roles),
       refusals: Object.fromEntries(this.#refusals),
       leftOut: Object.fromEntries(this.#leftOut),
       warnings: Object.fromEntries(this.#warnings),
