@@ -511,7 +511,8 @@ export const de: SameTexts<typeof en> = {
       "Ereignisse werden mit dem neuen Geheimnis signiert, und eine Zeit lang auch mit dem früheren, damit der Empfänger dazwischen umgestellt werden kann.",
     rotateSubmit: "Neues Geheimnis erzeugen",
     overlap: "Stunden, die das frühere Geheimnis mitsigniert",
-    overlapHint: "0 bis 168. Bei 0 endet es sofort: nach einem Leck.",
+    overlapHint:
+      "0 bis 168. Bei 0 enden alle früheren sofort: nach einem Leck, oder wenn das neue verloren ist. Sonst signiert nur eines neben dem neuen: Warten Sie, bis es geendet hat.",
   },
   webhookTest: {
     title: "Test",

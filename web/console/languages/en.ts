@@ -494,7 +494,8 @@ export const en = {
       "Events are signed with the new secret, and for some time with the former one too, so that the receiver can be changed in between.",
     rotateSubmit: "Make a new secret",
     overlap: "Hours that the former secret signs too",
-    overlapHint: "0 to 168. With 0 it ends at once: after a leak.",
+    overlapHint:
+      "0 to 168. With 0 all former ones end at once: after a leak, or if the new one is lost. Otherwise only one signs beside the new one: wait until it has ended.",
   },
   webhookTest: {
     title: "Test",
