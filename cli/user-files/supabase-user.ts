@@ -73,6 +73,8 @@ export function supabaseUser(value: unknown, mapping: Mapping): UserRecord {
       external.map(({ provider, provider_id }) => ({ provider, subject: provider_id })),
       mapping,
     );
+    // Null says that there is none.
+    if (given.factors === undefined) leftOut.push("factors, which the file does not have");
     const refuse = (refusal: string) => ({ sourceId, leftOut, refusal });
     if (given.deleted_at !== undefined) return refuse("deleted");
     if (given.is_anonymous) return refuse("anonymous");

@@ -384,13 +384,16 @@ test("the zone of a time counts", () => {
 test.each(NULLS)("%j is no value in any column of Supabase", (value) => {
   const columns = [
     ...["id", "encrypted_password", "email_confirmed_at", "banned_until", "deleted_at"],
-    ...["is_anonymous", "is_sso_user", "raw_user_meta_data", "identities", "factors"],
+    ...["is_anonymous", "is_sso_user", "raw_user_meta_data", "identities"],
   ];
-  const row = Object.fromEntries(columns.map((column) => [column, value]));
+  const factors = value ?? null;
+  const row = { ...Object.fromEntries(columns.map((column) => [column, value])), factors };
   const expected = { sourceId: "", leftOut: [], user: { ...NO_USER, email: "ada@example.com" } };
   expect(supabaseUser({ ...row, email: "ada@example.com" }, MAPPING)).toEqual(expected);
   const names = { first_name: value, given_name: value, full_name: value, name: value };
-  expect(supabaseUser({ email: "ada@example.com", raw_user_meta_data: names }, MAPPING)).toEqual(expected);
+  expect(supabaseUser({ email: "ada@example.com", raw_user_meta_data: names, factors }, MAPPING)).toEqual(
+    expected,
+  );
 });
 
 test.each(NULLS)("%j is no value in any member of the other formats", (value) => {
@@ -457,6 +460,13 @@ test.each(["null", "NULL", "\\N", ""])(
     for (const record of fields) expect(record).toMatchObject({ refusal: "row_invalid" });
   },
 );
+
+test("a Supabase file that does not say whether users have a second factor is named so; null says that one has none", () => {
+  const leftOut = (row: object) => supabaseUser({ id: "1", email: "a@example.com", ...row }, MAPPING).leftOut;
+  expect(leftOut({})).toEqual(["factors, which the file does not have"]);
+  expect(leftOut({ factors: null })).toEqual([]);
+  expect(leftOut({ factors: "" })).toEqual([]);
+});
 
 test("a factor without a key refuses the Supabase user, who is not imported without it", () => {
   const factors = [{ factor_type: "totp", secret: null }];
