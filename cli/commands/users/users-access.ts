@@ -1,4 +1,5 @@
 import { callUnary } from "#kit/rpc/rpc-client.ts";
+import { canonicalEmail } from "#kit/values/canonical-email.ts";
 import { UserAdminServiceClient, UserStatus } from "#proto/gatehouse/identity/v1/user_admin_service.ts";
 import type { Command } from "../../command.ts";
 import { UsageError } from "../../usage-error.ts";
@@ -105,7 +106,7 @@ export const usersSetEmail: Command = {
   async run(input, backend) {
     const [userId = "", email = ""] = input.positionals;
     const { user } = await setUserAccess(backend, userId, { email, reason: reasonOf(input) });
-    const isTakenBack = user.email === email.toLowerCase();
+    const isTakenBack = user.email === canonicalEmail(email);
     const done = isTakenBack ? "keeps the address" : "gets it once the link is used, which waits to be sent";
     return { text: `${user.id} ${done}`, json: { user } };
   },

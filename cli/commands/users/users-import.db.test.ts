@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { link, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { argon2id } from "@noble/hashes/argon2.js";
@@ -604,3 +604,20 @@ test.each([
   const { code, error } = await gatehouse(["users", "import", "f", "--output", "o", ...options.split(" ")]);
   expect({ code, error }).toEqual({ code: 64, error: expect.stringContaining(problem) });
 });
+
+test.each(["users", "passwords"])(
+  "the report does not replace the file of the %s, also by a link",
+  async (which) => {
+    const files = { users: join(folder, "own.ndjson"), passwords: join(folder, "own.passwords") };
+    for (const path of Object.values(files)) await writeFile(path, which);
+    const output = join(folder, `link to ${which}`);
+    await link(files[which as keyof typeof files], output);
+    const argv = ["users", "import", files.users, "--from", "auth0", "--passwords", files.passwords];
+    const { code, error } = await gatehouse([...argv, "--output", output, "--force"]);
+    expect({ code, error }).toEqual({
+      code: 64,
+      error: expect.stringContaining("--output is a file that is imported"),
+    });
+    expect(await readFile(output, "utf8")).toBe(which);
+  },
+);

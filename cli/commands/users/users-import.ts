@@ -1,3 +1,4 @@
+import { statSync } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import {
   type BeginImportResponse,
@@ -62,6 +63,8 @@ export const usersImport: Command = {
   async run(input, backend, terminal) {
     const file = fileFrom(input);
     const output = input.values.get("output") ?? "";
+    if (isSameFile(output, file.path) || (file.passwords !== undefined && isSameFile(output, file.passwords)))
+      throw new UsageError("--output is a file that is imported");
     const isCheck = input.flags.has("check");
     const tally = new Tally();
     let importId: string | undefined;
@@ -84,6 +87,12 @@ export const usersImport: Command = {
     };
   },
 };
+
+/** Also by links. */
+function isSameFile(one: string, other: string): boolean {
+  const [first, second] = [one, other].map((path) => statSync(path, { throwIfNoEntry: false }));
+  return first !== undefined && first.dev === second?.dev && first.ino === second.ino;
+}
 
 /** What is stored stays so. */
 function withAdvice(error: unknown): unknown {
