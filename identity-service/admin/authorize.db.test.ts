@@ -244,6 +244,18 @@ test("nobody assigns more than they hold, or takes a role from a user who holds 
   expect(await assign(userId, "PAYER", { person: "operator:ada" })).toBe("done");
 });
 
+test("whoever may not read users learns of no address whether it has an account", async () => {
+  const taken = `${await plant("USER")}@example.com`;
+  const move = async (email: string, scopes: string[]) =>
+    codeOf(
+      rpc().setUserAccess({ ...STAYS, userId: await plant("USER"), email }, contextOf({ role: "", scopes })),
+    );
+  for (const email of [taken, "nobody@example.com"])
+    expect([email, await move(email, ["users:write"])]).toEqual([email, "forbidden"]);
+  expect(await move(taken, ["users:read", "users:write"])).toBe("email_already_registered");
+  expect(await move("nobody@example.com", ["users:read", "users:write"])).toBe("done");
+});
+
 test("users of roles that are in the file no more are counted, also those of USER", async () => {
   for (const role of ["USER", "USER", "ADMIN", "GONE"]) await plant(role);
   expect(await countUsersOfOtherRoles(deps.sql, deps.access.roles)).toBe(1);

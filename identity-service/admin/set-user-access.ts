@@ -53,6 +53,8 @@ export async function setUserAccess(
   const { userId } = access;
   if (!isUuid(userId)) throw new DomainError("not_found");
   assertMayLeave(deps, access, context);
+  // The answer says whether an address has an account.
+  if (access.email !== undefined) assertHolds(deps, context, "users:read");
   const { names, problems } = changedNames(access);
   const typed = access.email === undefined ? undefined : typedEmail("email", access.email, deps.smtpUtf8);
   if (typed?.problem !== undefined) problems.push(typed.problem);

@@ -12,6 +12,7 @@ import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
 import { type Ceremony, TestAuthenticator, UP } from "../passkeys/authenticator.fixture.ts";
 import { deletePasskey } from "../passkeys/delete-passkey.ts";
 import { beginPasskeyRegistration, registerPasskey } from "../passkeys/register-passkey.ts";
+import { endOwnSessions } from "../sessions/end-sessions.ts";
 import { beginStepUp } from "../step-up/begin-step-up.ts";
 import { completeStepUp } from "../step-up/complete-step-up.ts";
 import {
@@ -130,6 +131,31 @@ test("asked, given by a code, used once", async () => {
   const [row] = await database.ownerSql`select * from approvals`;
   expect(row).toMatchObject({ id: approvalId, transaction_text: TRANSACTION, method: "totp", acr: 2 });
   expect(row?.token_hash).toEqual(sha256(asked.token));
+});
+
+test("an end of sessions ends their approvals with its commit, while token-service cannot end the sessions", async () => {
+  deps.tokenService.revokeUserSessions.mockRejectedValue(new DomainError("service_unavailable"));
+  const [kept, ended, used] = [await given(), await ask({ sessionId: OTHER_SESSION }), await ask()];
+  pass(30);
+  await verify(ended.token, codeNow(), { sessionId: OTHER_SESSION });
+  pass(30);
+  await verify(used.token);
+  await consume(used.token);
+  const end = (exceptSessionId: string) =>
+    codeOf(endOwnSessions(deps, { userId, exceptSessionId }, context()));
+
+  expect(await end(SESSION)).toBe("service_unavailable");
+  expect(await codeOf(consume(ended.token, { sessionId: OTHER_SESSION }))).toBe("approval_mismatch");
+  expect(await consume(kept)).toMatchObject({ method: "totp" });
+
+  pass(30);
+  const [refused, open] = [await ask(), await given()];
+  await refuseApproval(deps, { userId, approvalId: refused.approvalId, ...FROM }, context());
+  expect(await end("")).toBe("service_unavailable");
+  expect(await codeOf(consume(open))).toBe("approval_mismatch");
+  // What was used is evidence, and what was refused is shown as such.
+  const past = await listOwnApprovals(deps, { userId, past: true });
+  expect(past.map(({ state }) => state)).toEqual(["refused", "used", "used"]);
 });
 
 test("a recovery code gives an approval too, and its owner is notified", async () => {

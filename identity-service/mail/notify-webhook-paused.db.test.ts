@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { transaction } from "#kit/database/postgres.ts";
 import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { createTestDatabase, type TestDatabase } from "#tests/support/database/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
+import { eraseUser, lockAccount } from "../users/account-store.ts";
 import { notifyWebhookPaused, type WebhookPause } from "./notify-webhook-paused.ts";
 
 let database: TestDatabase;
@@ -34,6 +36,21 @@ test("the owner is written to once, however often it is told; nobody else is", a
       data: { webhook: "Shop", occurredAt: "2031-01-02T03:04:05.678Z" },
     },
   ]);
+});
+
+test("while the owner is erased, a notice waits, and then keeps no address of nobody", async () => {
+  const ben = { email: "ben@example.com", password: "Password123!", firstName: "Ben", lastName: "" };
+  const { id } = await register(deps, ben, soon());
+  const notice = pause({ userId: id });
+  let notified: Promise<void> | undefined;
+  await transaction(deps.sql, async (tx) => {
+    await lockAccount(tx, id);
+    await eraseUser(tx, id);
+    notified = notifyWebhookPaused(deps, notice);
+    await expect.poll(database.waitingForLocks, { interval: 5 }).toBe(1);
+  });
+  await notified;
+  expect(await rows()).not.toContainEqual(expect.objectContaining({ id: notice.eventId }));
 });
 
 test.each([{ eventId: "" }, { userId: "x" }, { pausedAt: undefined }])(

@@ -1,7 +1,7 @@
 import { validate as isUuid } from "uuid";
 import { type Sql, transaction } from "#kit/database/postgres.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { findAccountById } from "../users/account-store.ts";
+import { lockAccountForMfa } from "../users/account-store.ts";
 import { enqueueMail } from "./mail-outbox-store.ts";
 
 export interface WebhookPause {
@@ -22,7 +22,8 @@ export async function notifyWebhookPaused(
     throw new DomainError("validation_failed");
   const data = { webhook: webhookName, occurredAt: pausedAt.toISOString() };
   const isNew = await transaction(deps.sql, async (tx) => {
-    const user = await findAccountById(tx, userId);
+    // An erasure meanwhile would leave the address in the outbox.
+    const user = await lockAccountForMfa(tx, userId);
     if (user === undefined) return false;
     const mail = { id: eventId, userId, recipient: user.email, template: "webhook-paused", data } as const;
     return enqueueMail(tx, mail, deps.now());

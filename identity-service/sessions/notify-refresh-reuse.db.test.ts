@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { connectTo } from "#deploy/local/postgres/ensure-database.ts";
+import { transaction } from "#kit/database/postgres.ts";
 import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { uuidv7 } from "#kit/values/uuid-v7.ts";
 import { emptyTables } from "#tests/support/database/empty-tables.ts";
@@ -10,6 +11,7 @@ import { BUILT_IN_MAIL_TEMPLATES, MailTemplates } from "../mail/mail-templates.t
 import { createMailWorker } from "../mail/mail-worker.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
 import { startTestSmtp } from "../testing/test-smtp.ts";
+import { eraseUser, lockAccount } from "../users/account-store.ts";
 import { notifyRefreshReuse, type RefreshReuse } from "./notify-refresh-reuse.ts";
 
 let database: TestDatabase;
@@ -105,6 +107,23 @@ test("an event of a deleted user sends no mail and is no error", async () => {
   await notifyRefreshReuse(deps, event({ userId: uuidv7() }));
   expect(await rows()).toEqual([]);
   expect(deps.wakeMailWorker).not.toHaveBeenCalled();
+});
+
+test("while its user is erased, an event waits, and then keeps no address of nobody", async () => {
+  const { id } = await register(
+    deps,
+    { email: "ben@example.com", password: "Password123!", firstName: "Ben", lastName: "" },
+    soon(),
+  );
+  let notified: Promise<void> | undefined;
+  await transaction(deps.sql, async (tx) => {
+    await lockAccount(tx, id);
+    await eraseUser(tx, id);
+    notified = notifyRefreshReuse(deps, event({ userId: id }));
+    await expect.poll(database.waitingForLocks, { interval: 5 }).toBe(1);
+  });
+  await notified;
+  expect(await rows()).toEqual([]);
 });
 
 test.each(["", "203.0.113.7, 10.0.0.1", "fe80::1%call-0800-evil", "<b>"])(

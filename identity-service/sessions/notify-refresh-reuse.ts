@@ -5,7 +5,7 @@ import type { ClientOrigin } from "../audit/client-origin.ts";
 import { describeOrigin } from "../mail/describe-origin.ts";
 import type { NewMail } from "../mail/mail.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
-import { findAccountById } from "../users/account-store.ts";
+import { lockAccountForMfa } from "../users/account-store.ts";
 
 export interface RefreshReuse extends ClientOrigin {
   /** UUID, for deduplication. */
@@ -23,7 +23,8 @@ export async function notifyRefreshReuse(
   if (!isUuid(eventId) || !isUuid(userId) || occurredAt === undefined) throw invalid(event);
   const data = describeOrigin(event, occurredAt);
   const isNew = await transaction(deps.sql, async (tx) => {
-    const user = await findAccountById(tx, userId);
+    // An erasure meanwhile would leave the address in the outbox.
+    const user = await lockAccountForMfa(tx, userId);
     if (user === undefined) return false;
     const mail: NewMail = { id: eventId, userId, recipient: user.email, template: "refresh-reuse", data };
     return enqueueMail(tx, mail, deps.now());

@@ -11,7 +11,10 @@ export interface SessionEnd {
   createdAt: Date;
 }
 
-/** Raises the session epoch, so that logins in progress fail. */
+/**
+ * Raises the session epoch, so that logins in progress fail, and takes away what the sessions were allowed to do once:
+ * token-service may be away, and an approval needs no newer proof.
+ */
 export async function insertSessionEnd(
   tx: TransactionSql,
   end: SessionEnd,
@@ -22,6 +25,12 @@ export async function insertSessionEnd(
     values (${end.id}, ${end.userId}, ${end.exceptSessionId}, ${end.reason}, ${end.createdAt}, ${firstAttemptAt})
   `;
   await tx`update users set session_epoch = session_epoch + 1 where id = ${end.userId}`;
+  // After the lock of the account, under which approvals are asked for. A use takes none: this looks again after a wait.
+  await tx`
+    delete from approvals
+    where user_id = ${end.userId} and used_at is null and refused_at is null
+      and session_id is distinct from ${end.exceptSessionId}
+  `;
 }
 
 export function claimSessionEnds(sql: Sql, claim: Claim): Promise<SessionEnd[]> {
