@@ -23,7 +23,7 @@ import { createOwnTurns } from "./own-turns.ts";
 import { type RateLimitDeps, RateLimits } from "./rate-limits.ts";
 import { createRecordRefusal } from "./refused-calls.ts";
 import { guardBrowserSession } from "./request/browser-session.ts";
-import type { Completion, OnCompleted } from "./request/completion.ts";
+import { ClientGone, type Completion, type OnCompleted } from "./request/completion.ts";
 import { askForBody, closeIfUnread } from "./request/request-body.ts";
 import { type GatewayApp, RequestState, type Upgrade, writableState } from "./request/request-state.ts";
 import { guardRequest, guardUpstreamPath } from "./request-guard.ts";
@@ -78,6 +78,8 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
     // Other forwarded calls request their body after their intent is recorded.
     const { target, policy } = request.state;
     if (target === null || policy?.approval !== undefined) {
+      // A body that was cut off before anybody listened never ends.
+      if (request.raw.destroyed) throw new ClientGone();
       assertReadable(request);
       askForBody(request, reply);
     }

@@ -29,7 +29,7 @@ import {
   type OpenExchanges,
 } from "./open-exchanges.ts";
 import { publicValue } from "./public-references.ts";
-import { guardCallbacks, isClosedBeforeAnswer, upstreamFailure } from "./upstream-error.ts";
+import { guardCallbacks, isClosedBeforeAnswer, isWholeAnswer, upstreamFailure } from "./upstream-error.ts";
 import { upstreamHeaders } from "./upstream-headers.ts";
 
 /** Larger chunks get a write of their own, without a copy. */
@@ -313,7 +313,11 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     if (raw.socket !== null && raw.writableLength > 0) this.#deps.stalls.watchReader(raw, this.minBytesPerS);
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController, thrown: Error): void {
+  onResponseError(controller: Dispatcher.DispatchController, thrown: Error): void {
+    if (this.#state.kind === "answering" && isWholeAnswer(thrown, this.#reply.raw.statusCode)) {
+      this.onResponseEnd(controller);
+      return;
+    }
     // Node says so of the body alone while an earlier answer of the connection is due.
     if (thrown instanceof ClientGone) this.#failure ??= thrown;
     const wasSent = this.#wasSent;

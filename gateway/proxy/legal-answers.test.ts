@@ -147,6 +147,24 @@ test("trailers pass with every byte that they may have, also behind an audit out
 });
 
 test.each([
+  { method: "GET", status: 304 },
+  { method: "POST", status: 204 },
+])(
+  "a $status to $method is whole although it names the length of a body, however often",
+  async ({ method, status }) => {
+    answer = `HTTP/1.1 ${status} X\r\nETag: "1"\r\nContent-Length: 10\r\n\r\n`;
+    for (let count = 0; count < CALLS; count += 1) {
+      const { text } = await ask(method);
+      expect(statuses(text)).toEqual([status]);
+      expect(text).toContain('etag: "1"\r\n');
+      expect(text.endsWith("\r\n\r\n")).toBe(true);
+    }
+    expect(calls).toBe(CALLS);
+    if (method === "POST") expect(outcome()).toMatchObject({ outcome: "success", httpStatus: status });
+  },
+);
+
+test.each([
   "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nok",
   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n",
 ])("an answer that its upstream breaks off has the outcome unknown: %j", async (bytes) => {

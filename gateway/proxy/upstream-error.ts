@@ -1,5 +1,6 @@
 import type { Dispatcher } from "undici";
 import { DomainError } from "#kit/values/errors.ts";
+import { HTTP_NO_CONTENT, HTTP_NOT_MODIFIED } from "../edge/answers/http-errors.ts";
 
 const TIMEOUT = new Set([
   "UND_ERR_HEADERS_TIMEOUT",
@@ -46,6 +47,13 @@ export function isClosedBeforeAnswer(thrown: unknown): boolean {
     bytesRead?: number;
   };
   return CLOSED.has(code) && (socket?.bytesRead ?? bytesRead ?? 0) > 0;
+}
+
+const WITHOUT_BODY: ReadonlySet<number> = new Set([HTTP_NO_CONTENT, HTTP_NOT_MODIFIED]);
+
+/** Such an answer ends with its headers, whatever length they name (RFC 9112 §6.3). undici misses its body. */
+export function isWholeAnswer(thrown: unknown, status: number): boolean {
+  return WITHOUT_BODY.has(status) && codesOf(thrown).includes("UND_ERR_RES_CONTENT_LENGTH_MISMATCH");
 }
 
 /** An AggregateError has one error for each address. */

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { HTTP_NOT_MODIFIED } from "./http-errors.ts";
 
 export interface Cacheable {
   content: Buffer;
@@ -11,7 +12,6 @@ export interface Cacheable {
 /** By content coding; `identity` always. */
 export type Encoded = Readonly<Record<"identity" | "br" | "gzip", Cacheable>>;
 
-const HTTP_NOT_MODIFIED = 304;
 /** Then clients revalidate. */
 const MAX_AGE_S = 300;
 

@@ -88,6 +88,7 @@ export const HTTP_NO_CONTENT = 204;
 export const HTTP_BAD_REQUEST = 400;
 export const HTTP_FOUND = 302;
 export const HTTP_SEE_OTHER = 303;
+export const HTTP_NOT_MODIFIED = 304;
 /** nginx's status for a client that left, used in logs only. */
 export const HTTP_CLIENT_GONE = 499;
 
