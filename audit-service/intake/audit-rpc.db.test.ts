@@ -465,6 +465,16 @@ test("an erasure that one of several logs did not answer is recorded, and is to 
   expect([(await records()).length, await claimants(log3)]).toEqual([2, ["bob@example.com"]]);
 });
 
+test("an erasure that takes its time is recorded with what it has erased", async () => {
+  await database.ownerSql.unsafe(`
+    insert into claimed_emails (position, received_at, salt, address) values (1, now(), decode(repeat('00', 32), 'hex'), 'ada@example.com');
+    create function rest() returns trigger language plpgsql as 'begin perform pg_sleep(1.3); return null; end';
+    create trigger rest after delete on claimed_emails for each statement execute function rest()`);
+  expect(await erase("operator", "ada@example.com")).toEqual({ erasedEntries: 1 });
+  const records = await database.ownerSql`select reason from log_entries where action = 'audit.address_erased'`;
+  expect([...records]).toEqual([{ reason: "erasedEntries=1" }]);
+});
+
 test("each read by an operator is in the log with its filter; the gateway records its own callers", async () => {
   const recorder = recorderOf("gateway").next();
   await recorder.record(outcome(), Date.now() + 60_000);

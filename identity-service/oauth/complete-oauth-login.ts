@@ -9,7 +9,7 @@ import { endSessions } from "../sessions/end-sessions.ts";
 import { isStillLoggedIn } from "../sessions/token-service-client.ts";
 import type { Account } from "../users/account.ts";
 import { assertMayLogIn, type OAuthDeps, relyingPartyOf } from "./begin-oauth-login.ts";
-import type { ExternalPerson } from "./external-person.ts";
+import { loggedInAt } from "./external-person.ts";
 import { linkIdentity } from "./link-identity.ts";
 import { handleHash, newHandle } from "./oauth-flow-secrets.ts";
 import { type Arrival, openAccount } from "./open-account.ts";
@@ -119,7 +119,7 @@ async function completeLoginFlow(
   let endedSessionIds: readonly string[] = [];
   const login = async () => {
     const arrived = await identify(deps, party, arrival);
-    const authTime = authTimeOf(arrived.person, deps.now());
+    const authTime = loggedInAt(arrived.person, deps.now());
     const { account, end } = await openAccount(deps, arrived, context);
     deps.wakeMailWorker();
     // Before the new session exists.
@@ -143,11 +143,6 @@ async function identify(deps: OAuthDeps, party: RelyingParty, arrival: OAuthArri
   // Per network, because each occupies a connection to the provider.
   const person = await deps.providerShare.run({ clientIp }, () => party.identify(arrival, proof));
   return { party, person, language, clientIp, userAgent };
-}
-
-/** The provider may have let in without a question who logged in there some time ago. Its clock makes nobody's login later. */
-function authTimeOf({ authTime }: ExternalPerson, now: Date): Date {
-  return authTime !== undefined && authTime < now ? authTime : now;
 }
 
 function logIn(

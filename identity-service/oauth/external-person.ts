@@ -22,6 +22,11 @@ export interface ExternalPerson {
 
 const MAX_SUBJECT_BYTES = 255;
 
+/** The provider may have let in without a question who logged in there some time ago. Its clock makes nobody's login later. */
+export function loggedInAt({ authTime }: ExternalPerson, now: Date): Date {
+  return authTime !== undefined && authTime < now ? authTime : now;
+}
+
 /** OpenID Connect Core §2, §5.1. @throws as `externalPerson`. */
 export function personOfClaims(
   claims: Readonly<Record<string, unknown>>,

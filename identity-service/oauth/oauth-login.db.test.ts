@@ -238,6 +238,19 @@ describe("a session is as old as the login at the provider", () => {
     expect(issuedAt()).toEqual(authTime);
   });
 
+  test.each([
+    ["a new account", async () => undefined],
+    ["an account that it takes over", () => registered("ada@example.com", false)],
+  ])("and recent enough for %s, whose credentials it proves", async (_, prepare) => {
+    await prepare();
+    provider.lie({ claims: { auth_time: secondsOf(deps.now()) - 30 } });
+    const id = userIdOf(await flow());
+    const owner = ownerOf(id, { password: "", authTime: issuedAt() ?? new Date(0) });
+    expect(await codeOf(begin({ name: "other", linkTo: owner }))).toBe("done");
+    const earlier = { ...owner, authTime: new Date(owner.authTime.getTime() - 1_000) };
+    expect(await codeOf(begin({ name: "other", linkTo: earlier }))).toBe("reauthentication_required");
+  });
+
   test("and not as the userinfo endpoint says", async () => {
     provider.lie({ claims: { email: undefined }, userinfo: { auth_time: 1 } });
     userIdOf(await flow());

@@ -16,7 +16,7 @@ import {
 } from "../users/account-store.ts";
 import { insertUser, lockAddresses } from "../users/user-store.ts";
 import type { OAuthDeps } from "./begin-oauth-login.ts";
-import type { ExternalPerson } from "./external-person.ts";
+import { type ExternalPerson, loggedInAt } from "./external-person.ts";
 import { recordIdentityChange } from "./record-identity-change.ts";
 import type { RelyingParty } from "./relying-party.ts";
 
@@ -143,7 +143,8 @@ async function claim(
   const keptIdentity = keyOf(arrival);
   const how = { by, provider: party, keptIdentity, clientIp, userAgent } as const;
   const { end } = await claimAccount(tx, deps, { account: owner, ...how }, context);
-  await setCredentialsProven(tx, owner.id, deps.now());
+  // Earlier sessions have ended, and the one of this login may be as old as the login at the provider.
+  await setCredentialsProven(tx, owner.id, loggedInAt(arrival.person, deps.now()));
   return end;
 }
 
@@ -160,7 +161,7 @@ async function makeAccount(
   const facts = { role: deps.access.defaultRole, emailVerified, passwordHash: null } as const;
   const isNew = await insertUser(tx, { id, email, firstName, lastName, language, createdAt, ...facts });
   if (!isNew || !(await link(tx, deps, arrival, id))) throw new DomainError("link_required");
-  if (emailVerified) await setCredentialsProven(tx, id, createdAt);
+  if (emailVerified) await setCredentialsProven(tx, id, loggedInAt(arrival.person, createdAt));
   const { clientIp, userAgent, party } = arrival;
   const made = { userId: id, byOwner: true, reason: party.name, clientIp, userAgent } as const;
   await recordAudit(tx, deps, { type: "user_registered", ...made }, context);
