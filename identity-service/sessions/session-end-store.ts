@@ -12,8 +12,8 @@ export interface SessionEnd {
 }
 
 /**
- * Raises the session epoch, so that logins in progress fail, and takes away what the sessions were allowed to do once:
- * token-service may be away, and an approval needs no newer proof.
+ * Raises the session epoch, so that logins in progress fail, and takes away what the sessions have begun and could still
+ * finish while token-service is away: approvals, and changes of the address.
  */
 export async function insertSessionEnd(
   tx: TransactionSql,
@@ -30,6 +30,12 @@ export async function insertSessionEnd(
     delete from approvals
     where user_id = ${end.userId} and used_at is null and refused_at is null
       and session_id is distinct from ${end.exceptSessionId}
+  `;
+  // One that an administrator began has no session.
+  await tx`
+    update links set consumed_at = ${end.createdAt}
+    where user_id = ${end.userId} and purpose = 'confirm_email_change' and consumed_at is null
+      and session_id is not null and session_id is distinct from ${end.exceptSessionId}
   `;
 }
 
