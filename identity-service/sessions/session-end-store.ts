@@ -13,7 +13,8 @@ export interface SessionEnd {
 
 /**
  * Raises the session epoch, so that logins in progress fail, and takes away what the sessions have begun and could still
- * finish while token-service is away: approvals, and changes of the address.
+ * finish while token-service is away: approvals, changes of the address, and the set-up of TOTP. A set-up belongs to no
+ * session, so it also ends in the one that is kept: whoever began it may have been in another.
  */
 export async function insertSessionEnd(
   tx: TransactionSql,
@@ -31,6 +32,7 @@ export async function insertSessionEnd(
     where user_id = ${end.userId} and used_at is null and refused_at is null
       and session_id is distinct from ${end.exceptSessionId}
   `;
+  await tx`delete from totp_credentials where user_id = ${end.userId} and confirmed_at is null`;
   // One that an administrator began has no session.
   await tx`
     update links set consumed_at = ${end.createdAt}
