@@ -433,7 +433,6 @@ const CALLS: StoreCalls = {
   deleteIdleRecoveryCodes: (tx) => mfa.deleteIdleRecoveryCodes(tx, userId),
   consumeRecoveryCode: (tx) => mfa.consumeRecoveryCode(tx, userId, tokenHash),
   countRecoveryCodes: (tx) => mfa.countRecoveryCodes(tx, userId),
-  deleteUnconfirmedSecret: (tx) => mfa.deleteUnconfirmedSecret(tx, userId),
   deleteTotp: (tx) => mfa.deleteTotp(tx, userId),
   findChallenge: (tx) => mfa.findChallenge(tx, tokenHash),
   countChallengeTry: (tx) => mfa.countChallengeTry(tx, aTry),

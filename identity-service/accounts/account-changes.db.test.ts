@@ -15,6 +15,7 @@ import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
 import { TestAuthenticator } from "../passkeys/authenticator.fixture.ts";
 import { beginPasskeyRegistration, registerPasskey } from "../passkeys/register-passkey.ts";
+import { endOwnSessions } from "../sessions/end-sessions.ts";
 import {
   ANNA,
   proveCredentials,
@@ -257,6 +258,38 @@ test("a change of address ends with the session in which it began, in whatever w
   expect(await addressOf(userId)).toBe(ANNA.email);
   expect(deps.tokenService.isSessionLive.mock.lastCall?.[0]).toMatchObject({ userId, sessionId: SESSION });
   expect((await confirmEmailChange(deps, token)).user.email).toBe("anna@new.example");
+});
+
+test("it ends with the commit that ends the session, while token-service still takes it for live", async () => {
+  const begin = async (newEmail: string) => {
+    const wanted = { userId, newEmail, password: ANNA.password, clientIp: IP };
+    await changeEmail(deps, { ...sessionAt(deps), ...wanted, sessionId: SESSION }, soon());
+    await deps.afterAnswer.drained();
+    return last("confirm-email-change");
+  };
+  deps.tokenService.revokeUserSessions.mockRejectedValue(new DomainError("service_unavailable"));
+  const end = (exceptSessionId: string) => endOwnSessions(deps, { userId, exceptSessionId }, context());
+  const ended = await begin("anna@new.example");
+  await expect(end("")).rejects.toMatchObject({ code: "service_unavailable" });
+  await expect(confirmEmailChange(deps, ended)).rejects.toMatchObject({ code: "verification_token_invalid" });
+  expect(await addressOf(userId)).toBe(ANNA.email);
+  const kept = await begin("anna@new.example");
+  await expect(end(SESSION)).rejects.toMatchObject({ code: "service_unavailable" });
+  expect((await confirmEmailChange(deps, kept)).user.email).toBe("anna@new.example");
+});
+
+test.each([
+  ["a change of address", () => wantAddress("thief@evil.example")],
+  ["a deletion", () => erase(ANNA.password)],
+] as const)("sessions that end while the password is checked take %s with them", async (_what, change) => {
+  const { verify } = deps.passwords;
+  vi.spyOn(deps.passwords, "verify").mockImplementationOnce(async (...given) => {
+    await endOwnSessions(deps, { userId, exceptSessionId: "" }, context());
+    return verify.apply(deps.passwords, given);
+  });
+  await change().catch(() => undefined);
+  expect(await mails("confirm-email-change")).toEqual([]);
+  expect(await addressOf(userId)).toBe(ANNA.email);
 });
 
 /** In the session in which the change of address began. */

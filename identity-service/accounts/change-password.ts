@@ -1,7 +1,6 @@
 import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { deleteUnconfirmedSecret } from "../mfa/mfa-store.ts";
 import { checkPassword, refuseBreached } from "../passwords/password-policy.ts";
 import { type OwnerSession, proveOwner } from "../passwords/prove-owner.ts";
 import { isStill } from "../passwords/reauthenticate.ts";
@@ -31,8 +30,6 @@ export async function changePassword(
   const end = await transaction(deps.sql, async (tx) => {
     const account = await lockAccount(tx, userId);
     if (!isStill(checked, account)) throw new DomainError("invalid_credentials");
-    // Whoever began it knew the old password; to confirm it, the session is enough.
-    await deleteUnconfirmedSecret(tx, userId);
     const reason = "password_changed";
     const { clientIp } = request;
     const change = { passwordHash, exceptSessionId, reason, clientIp } as const;

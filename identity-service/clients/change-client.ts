@@ -1,16 +1,13 @@
 import { transaction } from "#kit/database/postgres.ts";
 import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
-import { withReason } from "../audit/act-reason.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import { assertMayGrant, assertPermissionNames } from "./assert-may-grant.ts";
+import { changeReason } from "./change-reason.ts";
 import { type ClientStatus, lockClient, type MachineClient, updateClient } from "./client-store.ts";
 import { assertOwner, type ClientsDeps, clientName } from "./create-client.ts";
 import { replaceCredentialIds } from "./credential-store.ts";
 import { endClientTokens, owesClientEnd } from "./end-client-tokens.ts";
-
-/** Limits the reason of an audit entry, in characters. */
-const MAX_REASON = 200;
 
 /** Undefined fields stay. */
 export interface ClientChange {
@@ -41,12 +38,10 @@ export async function changeClient(
     const added = after.permissions.filter((name) => isReopened || !before.permissions.includes(name));
     assertMayGrant(deps, context, added);
     if (ownerId !== undefined && ownerId !== before.ownerId) await assertOwner(tx, ownerId);
-    const changes = changesOf(before, after);
-    if (changes.length === 0 && change.status !== "disabled") return { client: before, end: undefined };
+    const reason = changeReason(before, after, why);
+    if (reason === undefined && change.status !== "disabled") return { client: before, end: undefined };
     await updateClient(tx, after);
-    if (changes.length > 0) {
-      const room = MAX_REASON - (withReason("_", why).length - 1);
-      const reason = withReason(changes.join(", ").slice(0, room), why);
+    if (reason !== undefined) {
       await recordAudit(tx, deps, { type: "client_changed", userId: before.id, reason }, context);
     }
     const takesAway = before.permissions.some((name) => !after.permissions.includes(name));
@@ -67,17 +62,4 @@ function changed(before: MachineClient, change: ClientChange, now: Date): Machin
     status: change.status ?? before.status,
     changedAt: now > before.changedAt ? now : before.changedAt,
   };
-}
-
-/** For the audit log. */
-function changesOf(before: MachineClient, after: MachineClient): string[] {
-  const added = after.permissions.filter((name) => !before.permissions.includes(name));
-  const removed = before.permissions.filter((name) => !after.permissions.includes(name));
-  return [
-    ...(before.status === after.status ? [] : [`status ${after.status}`]),
-    ...(before.ownerId === after.ownerId ? [] : [`owner ${after.ownerId}`]),
-    ...(before.name === after.name ? [] : ["name"]),
-    ...removed.map((name) => `-${name}`),
-    ...added.map((name) => `+${name}`),
-  ];
 }

@@ -110,7 +110,7 @@ test("a client is made, shown, listed and found by its owner; every change is re
   await changeClient(deps, { clientId: client.id, name: " Shop 2 " }, context());
   await deleteClient(deps, client.id, context());
   expect(await recorded()).toEqual([
-    "client_created ",
+    `client_created owner ${ownerId}, +payments:read, +payments:write`,
     expect.stringMatching(/^client_credential_added secret /),
     "client_changed name",
     "client_deleted ",
@@ -128,7 +128,7 @@ test("why somebody made, changed or deleted a client is recorded, after what was
   await changeClient(deps, { clientId: client.id, status: "disabled" }, context(), why);
   await deleteClient(deps, client.id, context(), why);
   expect(await recorded()).toEqual([
-    `client_created ${why}`,
+    `client_created owner ${ownerId}, +payments:read, +payments:write: ${why}`,
     `client_credential_added secret ${credential.id}: ${why}`,
     `client_credential_revoked secret ${credential.id}: ${why}`,
     `client_changed status disabled: ${why}`,

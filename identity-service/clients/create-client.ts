@@ -3,17 +3,18 @@ import type { CallContext } from "#kit/rpc/call-context.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import { recordAudit } from "../audit/record-audit.ts";
 import { type AuthorizeGrantDeps, assertMayGrant, assertPermissionNames } from "./assert-may-grant.ts";
+import { changeReason } from "./change-reason.ts";
 import { insertClient, lockActiveOwner, type MachineClient } from "./client-store.ts";
 import type { EndClientTokensDeps } from "./end-client-tokens.ts";
 
 export type ClientsDeps = EndClientTokensDeps & AuthorizeGrantDeps;
 
-/** @param reason why, as `actReason` lets it pass. @throws {DomainError} `validation_failed`, `forbidden`. */
+/** @param why as `actReason` lets it pass. @throws {DomainError} `validation_failed`, `forbidden`. */
 export async function createClient(
   deps: ClientsDeps,
   wanted: { name: string; ownerId: string; permissions: string[] },
   context: CallContext,
-  reason = "",
+  why = "",
 ): Promise<MachineClient> {
   assertPermissionNames(deps, wanted.permissions);
   assertMayGrant(deps, context, wanted.permissions);
@@ -30,6 +31,8 @@ export async function createClient(
   await transaction(deps.sql, async (tx) => {
     await assertOwner(tx, wanted.ownerId);
     await insertClient(tx, client);
+    // As if it had been made without owner and permissions, which a change of them would record.
+    const reason = changeReason({ ...client, ownerId: null, permissions: [] }, client, why) ?? "";
     await recordAudit(tx, deps, { type: "client_created", userId: client.id, reason }, context);
   });
   return client;

@@ -197,10 +197,6 @@ export async function countRecoveryCodes(sql: Sql | TransactionSql, userId: stri
   return row?.count ?? 0;
 }
 
-export async function deleteUnconfirmedSecret(tx: TransactionSql, userId: string): Promise<void> {
-  await tx`delete from totp_credentials where user_id = ${userId} and confirmed_at is null`;
-}
-
 /** Removes challenges and failure counts too. Returns whether it was confirmed. */
 export async function deleteTotp(tx: TransactionSql, userId: string): Promise<boolean> {
   const removed = await tx<{ wasOn: boolean }[]>`

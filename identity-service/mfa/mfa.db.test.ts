@@ -16,6 +16,7 @@ import { completeMfaLogin } from "../login/complete-mfa-login.ts";
 import { deleteEndedLogins } from "../login/delete-ended-logins.ts";
 import { logIn as logInWith } from "../login/log-in.ts";
 import { rememberDevice } from "../login/remember-device.ts";
+import { endOwnSessions } from "../sessions/end-sessions.ts";
 import {
   ANNA,
   newTestKey,
@@ -232,6 +233,15 @@ test("a new password ends a set-up that was begun with the old one, also in the 
   expect(await left()).toBeUndefined();
   const again = await setUp(change.newPassword);
   expect((await enable(codeOf(again.secret))).recoveryCodes).toHaveLength(10);
+});
+
+test("an end of sessions ends a set-up that they have begun, while token-service cannot end them", async () => {
+  const { secret } = await setUp();
+  deps.tokenService.revokeUserSessions.mockRejectedValueOnce(new DomainError("service_unavailable"));
+  const end = endOwnSessions(deps, { userId, exceptSessionId: "" }, context());
+  await expect(end).rejects.toMatchObject({ code: "service_unavailable" });
+  await expect(enable(codeOf(secret))).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  expect(await left()).toBeUndefined();
 });
 
 test("without a set-up there is nothing to confirm", async () => {

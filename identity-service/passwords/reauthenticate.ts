@@ -47,12 +47,9 @@ export async function reauthenticate(
   }
 }
 
-/**
- * A rehash counts as a change, and so does a first second factor, which the proof did not have. Without a password the proof was a
- * login, and an end of sessions counts.
- */
+/** A rehash counts as a change, and so do an end of sessions and a first second factor, which the proof did not have. */
 export function isStill(checked: Account, now: Locked<Account> | undefined): now is Locked<Account> {
   if (now?.status !== "active" || now.passwordHash !== checked.passwordHash) return false;
   const hasNewFactor = now.mfaEnabled && !checked.mfaEnabled;
-  return !hasNewFactor && (now.passwordHash !== null || now.sessionEpoch === checked.sessionEpoch);
+  return !hasNewFactor && now.sessionEpoch === checked.sessionEpoch;
 }

@@ -12,8 +12,9 @@ export interface SessionEnd {
 }
 
 /**
- * Raises the session epoch, so that logins in progress fail, and takes away what the sessions were allowed to do once:
- * token-service may be away, and an approval needs no newer proof.
+ * Raises the session epoch, so that logins in progress fail, and takes away what the sessions have begun and could still
+ * finish while token-service is away: approvals, changes of the address, and the set-up of TOTP. A set-up belongs to no
+ * session, so it also ends in the one that is kept: whoever began it may have been in another.
  */
 export async function insertSessionEnd(
   tx: TransactionSql,
@@ -30,6 +31,13 @@ export async function insertSessionEnd(
     delete from approvals
     where user_id = ${end.userId} and used_at is null and refused_at is null
       and session_id is distinct from ${end.exceptSessionId}
+  `;
+  await tx`delete from totp_credentials where user_id = ${end.userId} and confirmed_at is null`;
+  // One that an administrator began has no session.
+  await tx`
+    update links set consumed_at = ${end.createdAt}
+    where user_id = ${end.userId} and purpose = 'confirm_email_change' and consumed_at is null
+      and session_id is not null and session_id is distinct from ${end.exceptSessionId}
   `;
 }
 
