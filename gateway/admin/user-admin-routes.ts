@@ -244,7 +244,8 @@ export function registerUserAdminRoutes(
     summary: "Change a user",
     description:
       "What is absent stays. A new role, a disabled account and a password that must be changed end the user's " +
-      "sessions. A new address counts once the link that is mailed to it is used; the present one takes the link back.",
+      "sessions. A new address, which needs `users:read` too, counts once the link that is mailed to it is used; the " +
+      "present one takes the link back.",
     policy: { ...adminPolicy("users:write"), action: "admin.users.update" },
     schema: { params: UserParams, body: UserChange },
     answers: answersWith(
