@@ -236,6 +236,14 @@ test("a handshake that its upstream does not answer in time is 504", async () =>
   await expect.poll(() => silentSockets.size).toBe(0);
 });
 
+test("a handshake that is cut may have opened something: its outcome is unknown", async () => {
+  const connection = open("/silent", "revoked-early");
+  await expect.poll(() => silentSockets.size).toBe(1);
+  revoked.add("revoked-early");
+  await expect.poll(() => statuses(connection.text)).toEqual([401]);
+  expect(gateway.entries[1]).toMatchObject({ outcome: "unknown", errorCode: "token_invalid" });
+});
+
 test("what cannot be verified any more does not stay open", async () => {
   const connection = open("/chat", "soon-unknowable");
   await expect.poll(() => statuses(connection.text)).toEqual([101]);

@@ -192,7 +192,9 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
     if (this.#state === "open") this.#upgrade.socket.destroy();
     if (this.#state !== "handshake") return;
     this.#failure ??= error;
-    this.#controller?.abort(error);
+    if (this.#controller === undefined) return;
+    noteUncertainEffect(this.#request);
+    this.#controller.abort(error);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
