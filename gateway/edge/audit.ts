@@ -25,7 +25,7 @@ const MAX_EMAIL_CHARACTERS = 254;
 /** The effect has already happened. */
 const OUTCOME_WAIT_MS = 500;
 
-/** The call may have had its effect. */
+/** A call of our own paths may have had its effect. Of a forwarded one it is known whether it was sent. */
 const UNCERTAIN: ReadonlySet<ErrorCode> = new Set(["service_unavailable", "internal_error"]);
 
 const RECORDED: AuditState = { kind: "recorded" };
@@ -128,11 +128,11 @@ function beginsOrEndsSession(
 }
 
 function outcomeOf(
-  { isEffectUncertain, errorCode }: Readonly<RequestState>,
+  { isEffectUncertain, errorCode, target }: Readonly<RequestState>,
   status: number,
 ): AuditOutcome["outcome"] {
   if (isEffectUncertain) return "unknown";
-  if (errorCode !== null && UNCERTAIN.has(errorCode)) return "unknown";
+  if (target === null && errorCode !== null && UNCERTAIN.has(errorCode)) return "unknown";
   // A redirect may carry an error code.
   return status < 400 && errorCode === null ? "success" : "failure";
 }

@@ -7,7 +7,7 @@ import type { Metrics } from "#kit/telemetry/metrics.ts";
 import { startSpan } from "#kit/telemetry/tracing.ts";
 import { DomainError } from "#kit/values/errors.ts";
 import type { KnownPaths } from "../routing/known-paths.ts";
-import type { ProxyTable } from "../routing/proxy-table.ts";
+import { type ProxyTable, policyAt } from "../routing/proxy-table.ts";
 import type { RequestPolicy } from "../routing/route-policy.ts";
 import { corsHeadersFor } from "./answers/cors.ts";
 import { setStandardHeaders } from "./answers/standard-headers.ts";
@@ -165,8 +165,7 @@ function chooseRoute(request: FastifyRequest, proxies: ProxyTable): Pick<Request
   const path = pathOf(request);
   const target = proxies.find(path);
   if (target === undefined) return { target: null, policy: null };
-  const isExact = path.length === target.version.length + target.route.prefix.length;
-  return { target, policy: (isExact ? target.exact : target.below).get(request.method) ?? null };
+  return { target, policy: policyAt(target, path, request.method) };
 }
 
 function pathOf({ raw: { url = "" } }: FastifyRequest): string {

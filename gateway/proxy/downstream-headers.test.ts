@@ -53,7 +53,7 @@ const NEVER = `
   Supports-Loading-Mode Use-As-Dictionary Attribution-Reporting-Register-Source Secure-Session-Registration
   Sec-Session-Registration Shared-Storage-Write Ad-Auction-Signals X-Allow-FLEDGE X-Permitted-Cross-Domain-Policies
   Set-Cookie2 DPoP-Nonce Gatehouse-Answer Gatehouse-Device Gatehouse-Anything RateLimit RateLimit-Limit RateLimit-Policy
-  X-Accel-Redirect X-Sendfile
+  X-Accel-Redirect X-Sendfile X-LIGHTTPD-send-file X-LiteSpeed-Location X-Envoy-Immediate-Health-Check-Fail X-Envoy-Degraded
 `
   .trim()
   .split(/\s+/);

@@ -31,6 +31,8 @@ export interface OpenExchange {
   readonly isWaiting: boolean;
   /** Polled, because Node does not notify a response that waits for an earlier one. */
   readonly isGone: boolean;
+  /** Its route is gone, or for others. Absent for what ends by itself. */
+  readonly isOffRoute?: boolean;
   /** Kept by `OpenExchanges`. */
   place?: ExchangePlace | undefined;
   abandon(): void;
@@ -62,7 +64,7 @@ export function exchangeCallOf({ state }: FastifyRequest): ExchangeCall {
 
 /**
  * Verifies tokens every second. An exchange ends when its token is revoked, expired or unverifiable, or when the access
- * file does not allow it any more.
+ * file does not allow it any more; a WebSocket also with its route.
  */
 export class OpenExchanges {
   readonly #verifier: Pick<TokenVerifier, "verify">;
@@ -88,7 +90,7 @@ export class OpenExchanges {
     this.#timer.unref();
     const ends = metrics.counter(
       "gatehouse_exchanges_ended_total",
-      "Forwarded calls, WebSockets and exports ended because their token became invalid or could not be verified.",
+      "Forwarded calls, WebSockets and exports ended because their token became invalid or could not be verified, or WebSockets because their route changed.",
       ["code"],
     );
     this.#countEnd = (code) => ends.inc({ code });
@@ -148,6 +150,7 @@ export class OpenExchanges {
     const ending = this.#ended.get(exchange);
     if (exchange.isGone) exchange.abandon();
     else if (ending !== undefined) exchange.fail(ending);
+    else if (exchange.isOffRoute) this.#end(exchange, new DomainError("service_unavailable"));
     else if (exchange.call.accessToken !== "") this.#check(exchange, asked, failures);
   }
 

@@ -286,7 +286,8 @@ test.each<[string, () => Promise<never>, number, ErrorCode]>([
     expect(response.json()).toMatchObject({ success: false, error: { code } });
   }
   expect(seen).toEqual([]);
-  expect(entries.at(-1)).toMatchObject({ kind: "outcome", httpStatus: status, errorCode: code });
+  const outcome = { kind: "outcome", outcome: "failure", httpStatus: status, errorCode: code };
+  expect(entries.at(-1)).toMatchObject(outcome);
   const result = status === 401 ? "refused" : "failed";
   const counted = new RegExp(`gatehouse_token_exchanges_total\\{[^}]*result="${result}"[^}]*\\} (\\d+)`);
   expect(await metric(metrics, counted)).toBe("2");

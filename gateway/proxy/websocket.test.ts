@@ -2,7 +2,9 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { createMetrics } from "#kit/telemetry/metrics.ts";
 import { type DpopClient, dpopClient } from "#tests/support/people/dpop-client.ts";
+import { ProxyTable } from "../routing/proxy-table.ts";
 import { statuses } from "../testing/raw-socket.ts";
 import { HOST, principalWith, routesOf, testGateway } from "../testing/test-gateway.ts";
 
@@ -10,6 +12,10 @@ const revoked = new Set<string>();
 /** Tokens whose verification fails. */
 const unknowable = new Set<string>();
 let client: DpopClient;
+const proxies = new ProxyTable([], createMetrics("test"));
+/** The routes file without `/news`. */
+let others: object[] = [];
+let news: object;
 let gateway: ReturnType<typeof testGateway>;
 let port = 0;
 let asked: IncomingMessage[] = [];
@@ -44,14 +50,24 @@ beforeAll(async () => {
     methods: { GET: { roles: ["USER"], action: "chat.open" } },
   };
   client = await dpopClient();
+  others = [
+    {
+      ...route,
+      prefix: "/chat",
+      websocket: true,
+      idleTimeoutMs: 600_000,
+      allowedOrigins: ["https://app.example.com"],
+    },
+    { ...route, prefix: "/short", websocket: true, idleTimeoutMs: 300 },
+    { ...route, prefix: "/plain" },
+    { ...route, prefix: "/silent", upstream: silentOrigin, websocket: true, timeoutMs: 60_000 },
+    { ...route, prefix: "/late", upstream: silentOrigin, websocket: true, timeoutMs: 300 },
+  ];
+  const methods = { GET: { auth: "public" } };
+  news = { ...route, prefix: "/news", websocket: true, idleTimeoutMs: 600_000, methods };
+  proxies.replace(routesOf([...others, news]));
   gateway = testGateway({
-    routes: routesOf([
-      { ...route, prefix: "/chat", websocket: true, allowedOrigins: ["https://app.example.com"] },
-      { ...route, prefix: "/short", websocket: true, idleTimeoutMs: 300 },
-      { ...route, prefix: "/plain" },
-      { ...route, prefix: "/silent", upstream: silentOrigin, websocket: true, timeoutMs: 60_000 },
-      { ...route, prefix: "/late", upstream: silentOrigin, websocket: true, timeoutMs: 300 },
-    ]),
+    proxies,
     verifier: {
       verify: (token) =>
         unknowable.has(token)
@@ -234,6 +250,32 @@ test("a handshake that its upstream does not answer in time is 504", async () =>
   const connection = open("/late", "user");
   await expect.poll(() => statuses(connection.text)).toEqual([504]);
   await expect.poll(() => silentSockets.size).toBe(0);
+});
+
+test("a handshake that is cut may have opened something: its outcome is unknown", async () => {
+  const connection = open("/silent", "revoked-early");
+  await expect.poll(() => silentSockets.size).toBe(1);
+  revoked.add("revoked-early");
+  await expect.poll(() => statuses(connection.text)).toEqual([401]);
+  expect(gateway.entries[1]).toMatchObject({ outcome: "unknown", errorCode: "token_invalid" });
+});
+
+test.each([
+  { what: "is removed", change: { prefix: "/other" } },
+  { what: "has no WebSockets any more", change: { websocket: false } },
+  { what: "is not public any more", change: { methods: { GET: { roles: ["USER"] } } } },
+])("a WebSocket whose route $what ends, and no other", async ({ change }) => {
+  const [stays, ends] = [open("/v1/chat/7", "user"), open("/v1/news/7", "")];
+  for (const each of [stays, ends]) await expect.poll(() => statuses(each.text)).toEqual([101]);
+  const slower = others.map((each) => ({ ...each, connectTimeoutMs: 1_000 }));
+  proxies.replace(routesOf([...slower, { ...news, ...change }]));
+  await expect.poll(() => ends.isClosed).toBe(true);
+  await expect.poll(() => upstreamSockets.size).toBe(1);
+  stays.socket.write("frames");
+  await expect.poll(() => stays.text).toMatch(/frames$/);
+  stays.socket.destroy();
+  await expect.poll(() => upstreamSockets.size).toBe(0);
+  proxies.replace(routesOf([...others, news]));
 });
 
 test("what cannot be verified any more does not stay open", async () => {

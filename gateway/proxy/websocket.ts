@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { isDeepStrictEqual } from "node:util";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Dispatcher } from "undici";
 import type { Metrics } from "#kit/telemetry/metrics.ts";
@@ -19,7 +20,7 @@ import {
   noteUncertainEffect,
   type Upgrade,
 } from "../edge/request/request-state.ts";
-import type { ProxyTable, ProxyTarget } from "../routing/proxy-table.ts";
+import { type ProxyTable, type ProxyTarget, policyAt } from "../routing/proxy-table.ts";
 import type { Upstream } from "../routing/upstream.ts";
 import { addDownstreamHeaders } from "./downstream-headers.ts";
 import { breakerCaller, enterUpstream, type ProxiedCall, upstreamPath } from "./forward.ts";
@@ -37,6 +38,7 @@ import { upstreamHeaders } from "./upstream-headers.ts";
 export interface WebSocketDeps {
   completion: Completion;
   exchanges: OpenExchanges;
+  proxies: Pick<ProxyTable, "find">;
   metrics: Metrics;
   maxWebSockets: number;
 }
@@ -75,7 +77,7 @@ export function acceptUpgrades(app: GatewayApp): (request: IncomingMessage) => U
   return (request) => upgrades.get(request) ?? null;
 }
 
-/** `OpenExchanges` ends each WebSocket with its token. */
+/** `OpenExchanges` ends each WebSocket with its token or its route. */
 export class WebSockets {
   readonly #deps: WebSocketDeps;
   readonly #open = new Set<WebSocketExchange>();
@@ -94,14 +96,14 @@ export class WebSockets {
         throw new DomainError("origin_not_allowed", "WebSockets of this route are for listed origins only.");
       }
     }
-    const { maxWebSockets, exchanges, completion } = this.#deps;
+    const { maxWebSockets, exchanges, completion, proxies } = this.#deps;
     const free = maxWebSockets - this.#open.size;
     if (free <= 0) throw new DomainError("service_unavailable");
     const onEnd = () => {
       exchanges.leave(exchange);
       this.#open.delete(exchange);
     };
-    const exchange = new WebSocketExchange(proxied, { upgrade, completion, onEnd });
+    const exchange = new WebSocketExchange(proxied, { upgrade, completion, proxies, onEnd });
     const callers = callersOf(request);
     exchanges.enter(exchange, {
       kind: route.webSocketKind,
@@ -119,9 +121,8 @@ export class WebSockets {
   }
 }
 
-interface WebSocketExchangeDeps {
+interface WebSocketExchangeDeps extends Pick<WebSocketDeps, "completion" | "proxies"> {
   upgrade: Upgrade;
-  completion: Completion;
   onEnd: () => void;
 }
 
@@ -135,6 +136,7 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
   readonly #authorization: string | null;
   readonly #upgrade: Upgrade;
   readonly #completion: Completion;
+  readonly #proxies: WebSocketDeps["proxies"];
   readonly #onEnd: () => void;
   #upstream: Upstream | undefined;
   #controller: Dispatcher.DispatchController | undefined;
@@ -149,6 +151,7 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
     this.#authorization = authorization;
     this.#upgrade = deps.upgrade;
     this.#completion = deps.completion;
+    this.#proxies = deps.proxies;
     this.#onEnd = deps.onEnd;
     noteExchange(request, this);
   }
@@ -184,6 +187,16 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
     return this.#upgrade.socket.destroyed;
   }
 
+  /** Unlike a call it has no end of its own, least of all on a public route or with an API key. */
+  get isOffRoute(): boolean {
+    const { raw, state } = this.#request;
+    const [path = ""] = (raw.url ?? "").split("?", 1);
+    const target = this.#proxies.find(path);
+    if (target === undefined || !target.route.websocket) return true;
+    const policy = policyAt(target, path, "GET");
+    return policy !== state.policy && !isDeepStrictEqual(policy, state.policy);
+  }
+
   abandon(): void {
     if (this.#state === "handshake") this.fail(new ClientGone());
   }
@@ -192,7 +205,9 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
     if (this.#state === "open") this.#upgrade.socket.destroy();
     if (this.#state !== "handshake") return;
     this.#failure ??= error;
-    this.#controller?.abort(error);
+    if (this.#controller === undefined) return;
+    noteUncertainEffect(this.#request);
+    this.#controller.abort(error);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {

@@ -107,6 +107,12 @@ export class ProxyTable {
   }
 }
 
+/** @param path as of `find`, which has found the target. */
+export function policyAt({ route, version, exact, below }: ProxyTarget, path: string, method: string) {
+  const isExact = path.length === version.length + route.prefix.length;
+  return (isExact ? exact : below).get(method) ?? null;
+}
+
 /** The decoded `7` of `/v1/payments/7?x=1`. */
 export function pathBelow({ route, version }: ProxyTarget, url: string): string {
   const [path = ""] = url.split("?", 1);

@@ -28,7 +28,7 @@ const GATEWAY_HEADERS =
  * it obeys them, or they end at each hop.
  */
 const NEVER_DOWNSTREAM =
-  /^(?:accept-ch(?:-.*)?|access-control-.*|activate-storage-access|ad-auction-.*|alt-svc|attribution-reporting-.*|clear-site-data|connection|critical-ch|dpop-nonce|expect-.*|gatehouse-.*|http2-settings|keep-alive|nel|observe-browsing-topics|origin-.*|proxy-.*|public-key-pins(?:-.*)?|ratelimit(?:-.*)?|report-to|reporting-endpoints|sec-(?!websocket-).*|secure-session-.*|server|service-worker-allowed|set-cookie2|set-login|shared-storage-.*|strict-transport-security|supports-loading-mode|te|trailer|transfer-encoding|upgrade|use-as-dictionary|via|x-accel-(?!buffering$).*|x-allow-fledge|x-permitted-cross-domain-policies|x-powered-by|x-request-id|x-reproxy-.*|x-sendfile(?:-.*)?)$/;
+  /^(?:accept-ch(?:-.*)?|access-control-.*|activate-storage-access|ad-auction-.*|alt-svc|attribution-reporting-.*|clear-site-data|connection|critical-ch|dpop-nonce|expect-.*|gatehouse-.*|http2-settings|keep-alive|nel|observe-browsing-topics|origin-.*|proxy-.*|public-key-pins(?:-.*)?|ratelimit(?:-.*)?|report-to|reporting-endpoints|sec-(?!websocket-).*|secure-session-.*|server|service-worker-allowed|set-cookie2|set-login|shared-storage-.*|strict-transport-security|supports-loading-mode|te|trailer|transfer-encoding|upgrade|use-as-dictionary|via|x-accel-(?!buffering$).*|x-allow-fledge|x-envoy-.*|x-lighttpd-.*|x-litespeed-.*|x-permitted-cross-domain-policies|x-powered-by|x-request-id|x-reproxy-.*|x-sendfile(?:-.*)?)$/;
 
 /** @param name in lower case. */
 export function mayPassDownstream(name: string): boolean {
