@@ -471,7 +471,8 @@ test("an erasure that takes its time is recorded with what it has erased", async
     create function rest() returns trigger language plpgsql as 'begin perform pg_sleep(1.3); return null; end';
     create trigger rest after delete on claimed_emails for each statement execute function rest()`);
   expect(await erase("operator", "ada@example.com")).toEqual({ erasedEntries: 1 });
-  const records = await database.ownerSql`select reason from log_entries where action = 'audit.address_erased'`;
+  const records =
+    await database.ownerSql`select reason from log_entries where action = 'audit.address_erased'`;
   expect([...records]).toEqual([{ reason: "erasedEntries=1" }]);
 });
 
