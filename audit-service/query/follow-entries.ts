@@ -1,5 +1,5 @@
 import { MAX_LENGTH } from "#audit-client/stream/audit-entry.ts";
-import { withinDeadline } from "#kit/values/call-deadline.ts";
+import { callTimeLeftMs, withinDeadline } from "#kit/values/call-deadline.ts";
 import { DomainError, invalidField } from "#kit/values/errors.ts";
 import { cleanText } from "../entries/clean-entry.ts";
 import type { LogEntry, PlacedEntry } from "../entries/entry.ts";
@@ -76,7 +76,8 @@ class Silences {
     try {
       return await withinDeadline(answer, wasSilent ? STILL_AWAY_AFTER_MS : AWAY_AFTER_MS);
     } catch (problem) {
-      if (meansAway(problem)) this.#silent.add(log);
+      // A caller that has gone, or has no time left, is no fault of the log.
+      if (meansAway(problem) && (callTimeLeftMs() ?? 1) > 0) this.#silent.add(log);
       throw problem;
     }
   }

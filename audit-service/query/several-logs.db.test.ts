@@ -2,6 +2,7 @@ import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Secret } from "#kit/config/config.ts";
 import { connectPostgres, transaction } from "#kit/database/postgres.ts";
+import { withCallDeadline } from "#kit/values/call-deadline.ts";
 import { FollowEntriesResponse } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { isIncluded } from "#tests/support/people/verify-proof.ts";
 import {
@@ -190,6 +191,17 @@ test("a log that does not answer holds up no other, and loses nothing", async ()
     });
   await Promise.all(logs.map((log) => log.sql.end({ timeout: 1 })));
   await expect(follow({ after: places })).rejects.toMatchObject({ code: "service_unavailable" });
+});
+
+test("a caller that has gone does not make its logs count as away", async () => {
+  await Promise.all(opened.map((log) => log.record(1)));
+  await Promise.all(sequencers.map((sequencer) => sequencer.catchUp()));
+  const after = NUMBERS.map((log) => ({ log, sequence: 0 }));
+  const gone = withCallDeadline(Date.now() + 60_000, () => follow({ after }), { aborted: true });
+  await expect(gone).rejects.toMatchObject({ code: "service_unavailable" });
+  // Of a log that counts as away one of them would be told so at once.
+  for (const { entries, away } of await Promise.all([follow({ after }), follow({ after })]))
+    expect([entries.length, away]).toEqual([3, []]);
 });
 
 test("an answer fits into a message, however many logs there are and however long their entries; nothing is left out", async () => {

@@ -33,7 +33,7 @@ function gateway(overrides: Parameters<typeof testGateway>[0] = {}) {
     size: 42,
     next: afterSequence === undefined ? ENDS : [],
     hasMore: afterSequence === undefined,
-    away: [],
+    away: [] as number[],
   }));
   const summarizeLogins = vi.fn(async (_span: SummarizeLoginsRequest) => SUMMARY);
   return {
@@ -187,6 +187,17 @@ test("a poll every two seconds leaves an entry every ten minutes, which says fro
     "audit.followed after=42",
   ]);
   vi.restoreAllMocks();
+});
+
+test.each([
+  ["", { next: [{ log: 0, sequence: 42 }], nextAfterSequence: 42 }],
+  ["?place=0:40,1:5", { next: ENDS, nextAfterSequence: 42 }],
+])("while a log is away nothing is left out in silence: %j is answered 503", async (query, found) => {
+  const built = gateway();
+  built.followEntries.mockResolvedValueOnce({ entries: [], size: 42, hasMore: false, away: [1], ...found });
+  const refused = await tail(built, query);
+  expect([refused.statusCode, refused.json().error.code]).toEqual([503, "service_unavailable"]);
+  expect((await tail(built, query)).statusCode).toBe(200);
 });
 
 test("a place that could not be noted is not read, and is noted with the next call", async () => {

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { AccessRules } from "#access-file/access-rules.ts";
 import { createFollowingRecorder, filterText } from "#audit-client/stream/record-reading.ts";
+import { DomainError } from "#kit/values/errors.ts";
 import { SummaryInterval } from "#proto/gatehouse/audit/v1/audit_query_service.ts";
 import { timeField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
@@ -144,7 +145,10 @@ export function registerAuditMonitorRoutes(app: GatewayApp, deps: MonitorDeps): 
       }
       const wanted = { afterSequence: after, after: place, limit: 0, ...toEntryFilter(filter) };
       const followed = await auditQuery.followEntries(wanted, request.state.call);
-      const { nextAfterSequence: nextAfter, size, next, hasMore } = followed;
+      const { nextAfterSequence: nextAfter, size, next, hasMore, away } = followed;
+      // Its entries would be left out in silence: for good, if the answer had no place in it.
+      if (away.length > 0)
+        throw new DomainError("service_unavailable", `Audit logs are away: ${away.join()}`);
       const entries = followed.entries.map(toAuditEntry);
       const people = filter.people && (await peopleIn(entries, deps.users, request.state.call));
       return success(

@@ -472,8 +472,9 @@ function auditAnswers(give: Give) {
           { log: 1, sequence: 9 },
         ],
         hasMore: true,
+        away: [],
       },
-      { entries: [], nextAfterSequence: 0, size: 0, next: [], hasMore: false },
+      { entries: [], nextAfterSequence: 0, size: 0, next: [], hasMore: false, away: [] },
     ),
     summarizeLogins: give(
       {

@@ -27,6 +27,7 @@ import {
   sampleLog,
   textOf,
 } from "../../audit-verifier/log.fixture.ts";
+import { EXIT } from "../../exit-code.ts";
 import { run } from "../../run.ts";
 import { COMMANDS } from "../commands.ts";
 
@@ -224,6 +225,19 @@ test("tail shows entries as they come, goes on after a break where it was, and e
   const shown = out.trimEnd().split("\n");
   expect(shown.map((line) => JSON.parse(line).sequence)).toEqual([1, 2, 3]);
   expect(error).toMatch(/the database is away\ngatehouse: trying again\ngatehouse: following again\n$/);
+});
+
+test("tail does not begin while a log whose end it must know does not answer", async () => {
+  follow = async () => {
+    process.emit("SIGINT");
+    const next = [{ log: 0, sequence: 2 }];
+    return { entries: [], nextAfterSequence: 2, size: 2, next, hasMore: false, away: [1] };
+  };
+  const { code, error } = await gatehouse("tail");
+  expect([code, error]).toEqual([
+    EXIT.unavailable,
+    "gatehouse: Logs that do not answer: 1. The others are followed from places that are named: --after\n",
+  ]);
 });
 
 test("tail follows all logs, from the beginning or from the places it is given, and shows the log of an entry", async () => {

@@ -48,6 +48,7 @@ export const tail: Command = {
       while (!stopped.signal.aborted) {
         const context = { ...newCallContext({ budgetMs: CALL_BUDGET_MS }), requestId };
         const page = await callUnary(client, client.followEntries, request, context);
+        if (after === undefined && !hasBegun && page.away.length > 0) throw unknownEnd(page.away);
         hasBegun = true;
         if (isAway) terminal.writeError("gatehouse: following again\n");
         isAway = false;
@@ -86,6 +87,15 @@ export const tail: Command = {
     return undefined;
   },
 };
+
+/** What such a log gets until it answers would be left out in silence. */
+function unknownEnd(away: readonly number[]): CliError {
+  const logs = `Logs that do not answer: ${away.join()}`;
+  return new CliError(`${logs}. The others are followed from places that are named: --after`, {
+    exitCode: EXIT.unavailable,
+    code: "service_unavailable",
+  });
+}
 
 const asLine = (entry: Parameters<typeof entryCells>[0]) =>
   `${entryCells(entry)
