@@ -3,7 +3,7 @@ import { withinDeadline } from "#kit/values/call-deadline.ts";
 import { deleteClaimedEmail } from "../entries/entry-store.ts";
 import type { Logs } from "../logs/logs.ts";
 
-/** Of each log but log 0. Long enough for an index scan, so that a log that does not answer leaves time for the record. */
+/** What every log but log 0 has to answer in: long enough for an index scan, and short enough to leave time for the record. */
 const UNANSWERED_AFTER_MS = 1_000;
 
 export interface ErasableLog {

@@ -42,7 +42,7 @@ test("a log that is shorter than its end was known to be is read up to its end, 
     if (reads > 2) throw new Error("read again");
     return { entries: after < SIZE ? [{ log, sequence: SIZE } as WholeEntry] : [], next: SIZE };
   };
-  // It was restored to an earlier state just now.
+  // The log was restored to an earlier state just now.
   const events = { tip: { 0: SIZE + 2 } };
   const reader = new EntryReader({ readLog, events, logger: pino({ level: "silent" }) });
   const { next } = await reader.after({ 0: SIZE - 1 }, 10);

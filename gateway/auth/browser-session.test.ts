@@ -515,6 +515,6 @@ test.each([true, false])("with device-bound sessions on: %s, a login offers the 
   expect([path.statusCode, path.headers["secure-session-challenge"]]).toEqual(
     isOn ? [403, `"1.next";id="${SESSION_ID}"`] : [405, undefined],
   );
-  // Without a token, it is no token that lacks a scope.
+  // The call has no token that could lack a scope.
   expect(path.headers["www-authenticate"]).toBeUndefined();
 });

@@ -31,7 +31,7 @@ export interface OpenExchange {
   readonly isWaiting: boolean;
   /** Polled, because Node does not notify a response that waits for an earlier one. */
   readonly isGone: boolean;
-  /** Its route is gone, or for others. Absent for what ends by itself. */
+  /** Whether the routes file has taken its route away, or given it to others. Absent for what ends by itself. */
   readonly isOffRoute?: boolean;
   /** Kept by `OpenExchanges`. */
   place?: ExchangePlace | undefined;

@@ -31,7 +31,7 @@ export async function createClient(
   await transaction(deps.sql, async (tx) => {
     await assertOwner(tx, wanted.ownerId);
     await insertClient(tx, client);
-    // As if it had been made without owner and permissions, which a change of them would record.
+    // The same text as for a change of a client that had neither owner nor permissions.
     const reason = changeReason({ ...client, ownerId: null, permissions: [] }, client, why) ?? "";
     await recordAudit(tx, deps, { type: "client_created", userId: client.id, reason }, context);
   });

@@ -48,7 +48,7 @@ export interface ProviderSettings {
   clientId: string;
   clientAuthentication: ClientAuthentication;
   scopes: readonly string[];
-  /** Has it ask users whom it knows (OpenID Connect Core §3.1.2.1). Undefined: it always does. */
+  /** The `prompt` with which it asks users whom it knows, too (OpenID Connect Core §3.1.2.1). Undefined: it always asks. */
   afreshPrompt: "login" | "select_account" | undefined;
   /** The gateway turns a `form_post` into a GET. */
   responseMode: "query" | "form_post";

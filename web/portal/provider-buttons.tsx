@@ -44,7 +44,7 @@ export function ProviderButtons({
   way: Way;
 }) {
   const t = useText();
-  // Whoever has logged out, or had to for a call that needs a recent login, is let in by nobody without a question.
+  // Whoever has just logged out may be another person, or needs a fresh login: then the provider has to ask.
   const isAfresh = useSession().ending === "loggedOut";
   const { run, problem } = useAction((provider: string) => beginProviderLogin(provider, { way, isAfresh }));
   if (providers.length === 0) return null;

@@ -50,7 +50,7 @@ let cuts: number[];
 let removedUpTo: number;
 /** What a follower asks, and is answered. */
 let follow: (request: FollowEntriesRequest) => Promise<FollowEntriesResponse>;
-/** Called in each export after its first line. */
+/** Each export calls it after its first line. */
 let stall: (() => Promise<void>) | undefined;
 /** An entry that the log has lost. */
 let hole: number | undefined;

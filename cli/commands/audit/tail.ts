@@ -88,7 +88,7 @@ export const tail: Command = {
   },
 };
 
-/** What such a log gets until it answers would be left out in silence. */
+/** Its end is where following begins. Followed from its return on, its entries until then would be left out in silence. */
 function unknownEnd(away: readonly number[]): CliError {
   const logs = `Logs that do not answer: ${away.join()}`;
   return new CliError(`${logs}. The others are followed from places that are named: --after`, {

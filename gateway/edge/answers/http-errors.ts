@@ -135,7 +135,7 @@ const OF_TOKENS: ReadonlySet<ErrorCode> = new Set([
 
 /** Names the scheme that the client used. Undefined for codes without a challenge. */
 export function challengeOf(code: ErrorCode, authorization: string | undefined): string | undefined {
-  // Where no token is asked for, none is too weak.
+  // A call that needs no token, and has none, is not refused for what its token lacks.
   if (code === "forbidden" && authorization === undefined) return undefined;
   const challenge = CHALLENGE[code];
   const isDpop = OF_TOKENS.has(code) && schemeOf(authorization) === "DPoP";

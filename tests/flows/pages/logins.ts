@@ -84,7 +84,7 @@ describe.skipIf(CHROMIUM === undefined)("logins at a provider", () => {
     await at(/^Grace/);
     await page.getByText(`${GRACE}, linked on`).waitFor();
 
-    // Whoever logs out is let in by nobody without a question.
+    // After a logout the provider has to ask.
     await press("Log out");
     const departure = page.waitForRequest((request) => request.url().startsWith(`${provider}/auth?`));
     await press("Continue with Demo");
