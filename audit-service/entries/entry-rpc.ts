@@ -63,13 +63,6 @@ export function toWireEntry(entry: PlacedEntry): WireEntry {
   return { ...entry, kind: WIRE_KINDS[entry.kind], outcome: WIRE_OUTCOMES[entry.outcome] };
 }
 
-/** What it takes in a list of an answer. */
-export function wireBytes(entry: PlacedEntry): number {
-  const { length } = WireEntry.encode(toWireEntry(entry)).finish();
-  // Before it: its field, and its length in up to five bytes.
-  return length + 6;
-}
-
 function fromWireActor({
   userId = "",
   role = "",

@@ -1,9 +1,9 @@
 import { MAX_LENGTH } from "#audit-client/stream/audit-entry.ts";
+import { MAX_ENTRY_BYTES } from "#audit-client/stream/to-proto.ts";
 import { callTimeLeftMs, withinDeadline } from "#kit/values/call-deadline.ts";
 import { DomainError, invalidField } from "#kit/values/errors.ts";
 import { cleanText } from "../entries/clean-entry.ts";
 import type { LogEntry, PlacedEntry } from "../entries/entry.ts";
-import { wireBytes } from "../entries/entry-rpc.ts";
 import { selectProvenEntries } from "../entries/entry-store.ts";
 import { selectSize } from "../log/tree-store.ts";
 import type { LogPlace, Logs, ReadableLog } from "../logs/logs.ts";
@@ -12,8 +12,8 @@ import { type EntrySearch, withoutProblems } from "./search-entries.ts";
 /** Entries read, of which those that match are returned. */
 const MAX_READ = 500;
 const DEFAULT_LIMIT = 100;
-/** Of the entries of one answer; clients take 4 MiB. The logs that are read share it, and each gives at least one entry, of at most 6 KiB. */
-const MAX_ANSWER_BYTES = 3 * 1024 * 1024;
+/** Of one answer, however long they are: clients take 4 MiB. The logs that are read share them. */
+const MAX_ANSWER_ENTRIES = Math.floor((3 * 1024 * 1024) / MAX_ENTRY_BYTES);
 /** Those that answer wait no longer for one that does not. */
 const AWAY_AFTER_MS = 1_000;
 /** For a log that was away in the last call. It is asked by one call at a time, until it has answered within the time above. */
@@ -97,9 +97,10 @@ async function followEntries(
   assertPlaces(logs, following);
   const [first, ...others] = logs;
   const placeIn = (log: number) => after.find((place) => place.log === log)?.sequence;
-  const maxBytes = MAX_ANSWER_BYTES / Math.max(after.length, 1);
+  const share = Math.max(Math.floor(MAX_ANSWER_ENTRIES / Math.max(after.length, 1)), 1);
+  const limit = Math.min(following.limit || DEFAULT_LIMIT, share);
   const follow = (log: ReadableLog) =>
-    followLog(log, { ...following, maxBytes }, afterSequence ?? placeIn(log.number));
+    followLog(log, { ...following, limit }, afterSequence ?? placeIn(log.number));
   if (afterSequence !== undefined || others.length === 0) return together([await follow(first)], following);
   const away: number[] = [];
   const all = logs.map(async (log): Promise<FollowedLog | undefined> => {
@@ -151,7 +152,7 @@ function assertPlaces(logs: Logs<ReadableLog>, { afterSequence, after }: Followi
 
 async function followLog(
   { number, sql }: ReadableLog,
-  filter: Filter & Pick<Following, "limit"> & { maxBytes: number },
+  filter: Filter & Pick<Following, "limit">,
   wanted: number | undefined,
 ): Promise<FollowedLog> {
   const size = await selectSize(sql);
@@ -162,20 +163,9 @@ async function followLog(
   if (last === after) return { entries: [], place, size };
   const read = await selectProvenEntries(sql, { first: after + 1, last });
   const matching = read.map(({ entry }) => entry).filter(matcherOf(filter));
-  const first = matching.slice(0, filter.limit || DEFAULT_LIMIT).map((entry) => ({ ...entry, log: number }));
-  const entries = first.slice(0, countWithin(first, filter.maxBytes));
-  const end = matching.length > entries.length ? entries.at(-1) : undefined;
+  const entries = matching.slice(0, filter.limit).map((entry) => ({ ...entry, log: number }));
+  const end = matching.length > filter.limit ? entries.at(-1) : undefined;
   return { entries, place: { log: number, sequence: end?.sequence ?? last }, size };
-}
-
-/** How many of the first ones fit; at least one. */
-function countWithin(entries: readonly PlacedEntry[], maxBytes: number): number {
-  let bytes = 0;
-  const beyond = entries.findIndex((entry) => {
-    bytes += wireBytes(entry);
-    return bytes > maxBytes;
-  });
-  return beyond < 0 ? entries.length : Math.max(beyond, 1);
 }
 
 function matcherOf({

@@ -73,7 +73,7 @@ export function supabaseUser(value: unknown, mapping: Mapping): UserRecord {
       external.map(({ provider, provider_id }) => ({ provider, subject: provider_id })),
       mapping,
     );
-    // Null says that there is none.
+    // A user without factors has null there; an export that left the column out has nothing.
     if (given.factors === undefined) leftOut.push("factors, which the file does not have");
     const refuse = (refusal: string) => ({ sourceId, leftOut, refusal });
     if (given.deleted_at !== undefined) return refuse("deleted");

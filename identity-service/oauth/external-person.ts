@@ -22,7 +22,7 @@ export interface ExternalPerson {
 
 const MAX_SUBJECT_BYTES = 255;
 
-/** The provider may have let in without a question who logged in there some time ago. Its clock makes nobody's login later. */
+/** A provider that still knows a person lets them in without a question: then they logged in earlier. A time ahead of `now` counts as now. */
 export function loggedInAt({ authTime }: ExternalPerson, now: Date): Date {
   return authTime !== undefined && authTime < now ? authTime : now;
 }

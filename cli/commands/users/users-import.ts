@@ -297,7 +297,7 @@ function rowOf(record: UserRow): ImportRow {
 class Tally {
   refused = 0;
   #imported = 0;
-  /** How many users get each role, because whoever has written the file could make administrators. */
+  /** How many users get each role, so that nobody overlooks a file that makes administrators. */
   readonly #roles = new Map<string, number>();
   readonly #refusals = new Map<string, number>();
   readonly #leftOut = new Map<string, number>();

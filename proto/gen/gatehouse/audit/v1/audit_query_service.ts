@@ -103,8 +103,8 @@ export interface FollowEntriesRequest {
    */
   after: LogPlace[];
   /**
-   * How many entries of each log at most: up to 500, and 100 if it is 0. Fewer, and at least one, if they are long: an answer has some
-   * 3 MiB.
+   * How many entries of each log at most: up to 500, and 100 if it is 0. Fewer, and at least one, where several logs
+   * are read: some 600 entries in one answer.
    */
   limit: number;
 }
